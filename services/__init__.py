@@ -1,0 +1,1 @@
+"""BentoML services: one module a model family, over one serving core."""
