@@ -1,0 +1,67 @@
+"""What a forecaster's pipeline must know beside its weights; stored as `settings` in the artifact's manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.forecasting.frequency import Frequency
+from models.forecasting.scaler import Scaler
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastSpec:
+    """Shapes and units of one served forecaster.
+
+    look_back    L, steps of history the network reads, >= 1
+    horizon      H, steps it forecasts, >= 1
+    columns      names in the order the network was trained with, or None if it takes any columns
+    frequency    of the history and the forecast
+    takes_marks  whether calendar marks are fed to the network
+    scaler       statistics of the training rows, or None if the network normalises every window by itself
+    """
+
+    look_back: int
+    horizon: int
+    columns: tuple[str, ...] | None
+    frequency: Frequency
+    takes_marks: bool
+    scaler: Scaler | None
+
+    def __post_init__(self) -> None:
+        if self.look_back < 1 or self.horizon < 1:
+            raise ValueError(f"look_back {self.look_back} and horizon {self.horizon} must both be at least 1")
+        if self.columns is not None and len(set(self.columns)) != len(self.columns):
+            raise ValueError("columns must have different names")
+        if self.scaler is not None and (self.columns is None or len(self.scaler.mean) != len(self.columns)):
+            raise ValueError("a scaler needs one mean and std for each named column")
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> ForecastSpec:
+        """Read the manifest's `settings`. Raises KeyError or ValueError if they are not a forecaster's."""
+        columns, scaler = settings["columns"], settings["scaler"]
+        return cls(
+            look_back=settings["look_back"],
+            horizon=settings["horizon"],
+            columns=None if columns is None else tuple(columns),
+            frequency=Frequency.parse(settings["frequency"]),
+            takes_marks=settings["takes_marks"],
+            scaler=None if scaler is None else Scaler.from_mapping(scaler),
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """The manifest's `settings`; `from_settings` reads them back."""
+        return {
+            "look_back": self.look_back,
+            "horizon": self.horizon,
+            "columns": None if self.columns is None else list(self.columns),
+            "frequency": str(self.frequency),
+            "takes_marks": self.takes_marks,
+            "scaler": None if self.scaler is None else self.scaler.to_mapping(),
+        }
+
+    @property
+    def marks_width(self) -> int:
+        """M, the number of calendar marks the network takes; 0 if it takes none."""
+        return len(self.frequency.marks) if self.takes_marks else 0
