@@ -24,6 +24,7 @@ from export.errors import CheckpointFileError
 Format = Literal["pth", "safetensors"]
 
 ZIP, PICKLE = b"PK\x03\x04", b"\x80"
+LONGEST_HEADER = 100_000_000  # bytes; the limit the safetensors format sets
 OLD_TORCH = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")  # the magic number older versions of torch.save write first
 FETCH = "copy the file again from the training machine and compare the sizes"
 RESAVE_PLAIN = (
@@ -35,6 +36,10 @@ _GLOBAL = re.compile(r"GLOBAL ([\w.]+)|(?:to call|type|class) ([\w]+(?:\.\w+)+)"
 def sniff(path: Path) -> Format:
     """Tell the format from the first bytes. Raises CheckpointFileError for whatever is not a checkpoint."""
     head = _head(path)
+    if (
+        head[8:9] == b"{" and int.from_bytes(head[:8], "little") < LONGEST_HEADER
+    ):  # may begin with any byte: asked first
+        return "safetensors"
     if head.startswith(ZIP):
         _check_archive(path)
         return "pth"
@@ -42,8 +47,6 @@ def sniff(path: Path) -> Format:
         return "pth"
     if head.startswith(PICKLE):
         raise _refuse_plain_pickle(path)
-    if len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 100_000_000:
-        return "safetensors"
     raise CheckpointFileError(
         f"{path.name} is {_describe(head)}, expected checkpoint.pth or .safetensors", _remedy(head)
     )
@@ -83,7 +86,7 @@ def _head(path: Path) -> bytes:
 
 
 def _check_archive(path: Path) -> None:
-    """torch.save writes a zip with `data.pkl`; TorchScript adds code to it; a file cut off has no directory at its end."""
+    """torch.save writes a zip with `data.pkl`; TorchScript adds code; a file cut off lacks the directory at its end."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = {name.rpartition("/")[2] for name in archive.namelist()}
