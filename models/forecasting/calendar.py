@@ -41,7 +41,7 @@ def _marks_of(raw: bytes, frequency: Frequency) -> Marks:
 def _since(clock: Clock, coarse: str, fine: str) -> npt.NDArray[np.float64]:
     """Whole `fine` units passed since the start of the `coarse` unit."""
     passed = clock.astype(f"M8[{fine}]") - clock.astype(f"M8[{coarse}]").astype(f"M8[{fine}]")
-    return passed.astype(np.float64)
+    return np.asarray(passed.astype(np.float64))
 
 
 def _weekday(clock: Clock) -> npt.NDArray[np.float64]:

@@ -1,0 +1,106 @@
+"""Translating official state dicts: a table of expected tensors, and every disagreement with it in one error.
+
+An architecture lists its `Slot`s: official name, our name, and for every axis the size together with the
+hyper-parameter that asks for it, so that a refusal can say which one to look at. Tensors that no forward pass reads
+(our name None) may be there or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.forecasting.architecture import CheckpointError, Translation
+
+LISTED = 8  # problems spelled out before "and n more"
+
+Axis = tuple[int, str]  # size, the hyper-parameter (or rule) that asks for it; "" = always this size
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One tensor of the official state dict. ours=None: known, never read, allowed to be absent."""
+
+    official: str
+    ours: str | None
+    axes: tuple[Axis, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Expected shape."""
+        return tuple(size for size, _ in self.axes)
+
+
+def linear(official: str, ours: str | None, out: Axis, inp: Axis) -> list[Slot]:
+    """The two tensors of an affine map: weight [out, inp], bias [out]."""
+    return [
+        Slot(f"{official}.weight", ours and f"{ours}.weight", (out, inp)),
+        Slot(f"{official}.bias", ours and f"{ours}.bias", (out,)),
+    ]
+
+
+def norm(official: str, ours: str, width: Axis) -> list[Slot]:
+    """The two tensors of a LayerNorm."""
+    return [Slot(f"{official}.{part}", f"{ours}.{part}", (width,)) for part in ("weight", "bias")]
+
+
+def translate(state: Mapping[str, Tensor], slots: Iterable[Slot], hint: str) -> Translation:
+    """Take every slot's tensor as float32 under our name; raise one CheckpointError naming all that disagrees."""
+    table = {slot.official: slot for slot in slots}
+    problems = [f"{name}: missing" for name, slot in table.items() if slot.ours and name not in state]
+    problems += [f"{name}: unexpected, shape {list(state[name].shape)}" for name in state if name not in table]
+    for name, tensor in state.items():
+        if name in table:
+            problems += _disagreements(table[name], tensor)
+    if problems:
+        raise CheckpointError(shorten(problems), hint)
+    taken = {slot.ours: state[name].to(torch.float32) for name, slot in table.items() if slot.ours}
+    return Translation(taken, sorted(name for name in state if table[name].ours is None))
+
+
+def layer_count(state: Mapping[str, Tensor], stem: str) -> int:
+    """How many numbered layers `<stem>.0.`, `<stem>.1.`, ... the state dict names (highest number + 1)."""
+    pattern = re.compile(rf"{re.escape(stem)}\.(\d+)\.")
+    return 1 + max((int(found[1]) for found in map(pattern.match, state) if found), default=-1)
+
+
+def axis_of(state: Mapping[str, Tensor], name: str, axis: int) -> int:
+    """The size of one axis of one tensor; raises CheckpointError where there is no such tensor or axis."""
+    if name not in state:
+        raise CheckpointError([f"{name}: missing"], "this is not a checkpoint of the architecture asked for")
+    shape = state[name].shape
+    if axis >= len(shape):
+        raise CheckpointError([f"{name}: shape {list(shape)}, expected {axis + 1} axes or more"], "check the file")
+    return int(shape[axis])
+
+
+def shorten(problems: list[str]) -> list[str]:
+    """The first few problems and the number of the others."""
+    rest = len(problems) - LISTED
+    return problems if rest <= 0 else [*problems[:LISTED], f"... and {rest} more"]
+
+
+def _disagreements(slot: Slot, tensor: Tensor) -> list[str]:
+    if tuple(tensor.shape) != slot.shape:
+        return [
+            f"{slot.official}: shape {list(tensor.shape)}, expected {list(slot.shape)}; check {_suspects(slot, tensor)}"
+        ]
+    if slot.ours is None:
+        return []
+    if not tensor.is_floating_point():
+        return [f"{slot.official}: dtype {tensor.dtype}, expected float32"]
+    if not bool(torch.isfinite(tensor).all()):
+        return [f"{slot.official}: holds NaN or infinity; the training run diverged or the file is damaged"]
+    return []
+
+
+def _suspects(slot: Slot, tensor: Tensor) -> str:
+    """The hyper-parameters behind the axes that disagree, or behind all where the number of axes differs."""
+    same_rank = tensor.ndim == len(slot.axes)
+    pairs = zip(slot.axes, tensor.shape, strict=True) if same_rank else ((axis, -1) for axis in slot.axes)
+    named = dict.fromkeys(source for (size, source), found in pairs if size != found and source)
+    return ", ".join(named) or "the architecture"

@@ -1,0 +1,75 @@
+"""One request on its way through the server: identity, deadline, and where its time went.
+
+    started ──preprocess──► submitted ──queue──► run begins ──inference──► run ends ──postprocess──► finished
+
+The four stages add up to the total. The same numbers go to the caller and to the metrics.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from services.core.model import ServedModel
+
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def request_id_from(sent: str | None) -> str:
+    """The caller's request id if it is 1 to 128 visible ASCII characters, else a new random one."""
+    return sent if sent is not None and _VISIBLE.fullmatch(sent) else secrets.token_hex(12)
+
+
+class Call:
+    """State of one request. Times are `time.perf_counter()` seconds."""
+
+    __slots__ = ("batch_rows", "began", "deadline", "ended", "finished", "model", "protocol", "request_id", "route",
+                 "started", "submitted")  # fmt: skip
+
+    def __init__(self, route: str, protocol: str, request_id: str, deadline: float | None = None) -> None:
+        self.route = route
+        self.protocol = protocol  # "http" or "grpc"
+        self.request_id = request_id
+        self.deadline = deadline  # perf_counter seconds, or None
+        self.model: ServedModel | None = None
+        self.batch_rows = 0
+        self.started = self.submitted = self.began = self.ended = self.finished = perf_counter()
+
+    def ran(self, submitted: float, began: float, ended: float, batch_rows: int) -> None:
+        """Note the interval of the model run that served this request."""
+        self.submitted, self.began, self.ended, self.batch_rows = submitted, began, ended, batch_rows
+
+    def finish(self) -> None:
+        """The answer is ready to be encoded: stop the clock."""
+        self.finished = perf_counter()
+
+    def stages(self) -> dict[str, float]:
+        """Seconds per stage; they add up to finished - started."""
+        return {
+            "preprocess": self.submitted - self.started,
+            "queue": self.began - self.submitted,
+            "inference": self.ended - self.began,
+            "postprocess": self.finished - self.ended,
+        }
+
+    def timings(self) -> dict[str, float]:
+        """Milliseconds per stage and in total, as callers see them."""
+        timings = {f"{stage}_ms": round(seconds * 1e3, 4) for stage, seconds in self.stages().items()}
+        timings["total_ms"] = round((self.finished - self.started) * 1e3, 4)
+        return timings
+
+    def explanation(self) -> dict[str, Any]:
+        """Which model answered, and how: part of every answer."""
+        model = self.model
+        assert model is not None
+        return {
+            "model": model.name,
+            "version": model.version,
+            "digest": model.digest,
+            "request_id": self.request_id,
+            "timings": self.timings(),
+            "batch_rows": self.batch_rows,
+        }

@@ -1,0 +1,111 @@
+"""Prometheus metrics of the serving core, safe across worker processes.
+
+Labels are bounded: model and version are what is loaded, route is a template, code is from the closed list.
+Stage intervals are those of `services.core.call`; they are the numbers the caller gets too.
+Every series a model can have exists from the moment it is loaded, so rates work before the first failure.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import prometheus_client as prom
+from prometheus_client import multiprocess
+
+from services.core.call import Call
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+STAGES = ("preprocess", "queue", "inference", "postprocess")
+PROTOCOLS = ("http", "grpc")
+
+REQUESTS = prom.Counter(
+    "pressroom_requests_total",
+    "Finished requests by outcome; code is `ok` or an error code. Counted when the answer is ready to send.",
+    ("model", "version", "route", "protocol", "code"),
+)
+STAGE = prom.Histogram(
+    "pressroom_stage_seconds",
+    "Time of answered requests by stage: preprocess (body read -> queued), queue (queued -> run begins), "
+    "inference (run begins -> ends), postprocess (run ends -> answer ready to encode). They add up to the request.",
+    ("model", "version", "stage"),
+    buckets=_SECONDS,
+)
+BATCH_ROWS = prom.Histogram("pressroom_batch_rows", "Rows of each forward pass.", ("model", "version"), buckets=_ROWS)
+QUEUE_ROWS = prom.Gauge(
+    "pressroom_queue_rows", "Rows waiting for a forward pass.", ("model", "version"), multiprocess_mode="livesum"
+)
+IN_FLIGHT = prom.Gauge(
+    "pressroom_in_flight_requests", "Requests being handled.", ("protocol",), multiprocess_mode="livesum"
+)
+MODEL_READY = prom.Gauge(
+    "pressroom_model_ready",
+    "Workers in which the model is loaded, verified and warm.",
+    ("model", "version", "family", "architecture", "digest"),
+    multiprocess_mode="livesum",
+)
+
+CONTENT_TYPE = prom.CONTENT_TYPE_LATEST
+
+
+class ModelMetrics:
+    """The series of one loaded model; labels are resolved once, not per request."""
+
+    def __init__(self, name: str, version: str) -> None:
+        self._name, self._version = name, version
+        self._stages = [STAGE.labels(name, version, stage) for stage in STAGES]
+        self._batch_rows = BATCH_ROWS.labels(name, version)
+        self._queue_rows = QUEUE_ROWS.labels(name, version)
+        self._requests: dict[tuple[str, str, str], prom.Counter] = {}
+
+    def expect(self, route: str, protocol: str) -> None:
+        """Create the series of a route before its first request."""
+        for code in ("ok", "internal"):
+            self._counter(route, protocol, code)
+
+    def queue(self, rows: int) -> None:
+        self._queue_rows.set(rows)
+
+    def batch(self, rows: int) -> None:
+        self._batch_rows.observe(rows)
+
+    def answered(self, call: Call) -> None:
+        """A finished call: one request and its four stages."""
+        self._counter(call.route, call.protocol, "ok").inc()
+        for series, seconds in zip(self._stages, call.stages().values(), strict=True):
+            series.observe(seconds)
+
+    def refused(self, call: Call, code: str) -> None:
+        self._counter(call.route, call.protocol, code).inc()
+
+    def _counter(self, route: str, protocol: str, code: str) -> prom.Counter:
+        key = (route, protocol, code)
+        found = self._requests.get(key)
+        if found is None:
+            found = self._requests[key] = REQUESTS.labels(self._name, self._version, *key)
+        return found
+
+
+def count_unrouted(route: str, protocol: str, code: str) -> None:
+    """A request that was refused before it reached a model."""
+    REQUESTS.labels("", "", route, protocol, code).inc()
+
+
+def exposition() -> bytes:
+    """The text a scraper reads: all live workers of this server together, gauges of dead ones removed."""
+    directory = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if directory is None:
+        return prom.generate_latest()
+    _reap(Path(directory))
+    registry = prom.CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return prom.generate_latest(registry)
+
+
+def _reap(directory: Path) -> None:
+    for file in directory.glob("gauge_live*.db"):
+        found = re.search(r"_(\d+)\.db$", file.name)
+        if found and not Path(f"/proc/{found[1]}").exists():
+            multiprocess.mark_process_dead(int(found[1]))  # type: ignore[no-untyped-call]

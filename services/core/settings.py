@@ -1,0 +1,103 @@
+"""Server settings: flag > environment (PRESSROOM_...) > file (PRESSROOM_CONFIG, TOML) > default.
+
+`load_settings` validates once at start and remembers where each value came from; `pressroom serve --print-config`
+shows the table. Flags of `pressroom serve` reach the workers as environment variables.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+PREFIX = "PRESSROOM_"
+CONFIG_FILE = PREFIX + "CONFIG"
+
+
+class SettingsError(ValueError):
+    """A setting is unknown or invalid; the message names it, its origin and what is expected."""
+
+
+class Settings(BaseModel):
+    """What an operator may change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    models: str = Field("", description="artifacts to serve, `name` or `name:version`, comma separated; empty: all")
+    host: str = Field("127.0.0.1", description="address to listen on (HTTP and gRPC)")
+    port: int = Field(3000, ge=1, le=65535, description="HTTP port")
+    grpc_port: int = Field(3001, ge=0, le=65535, description="gRPC port; 0 switches gRPC off")
+    workers: int = Field(1, ge=1, le=256, description="worker processes; each holds its own copy of the models")
+    threads: int = Field(1, ge=1, le=256, description="threads of one forward pass")
+    cuda: bool = Field(False, description="run on the first CUDA device if there is one")
+    max_batch_rows: int = Field(64, ge=1, le=65536, description="rows joined into one forward pass; 1: no batching")
+    max_delay_ms: float = Field(2.0, ge=0, le=10_000, description="longest wait for company, ms; 0: never wait")
+    max_queue_rows: int = Field(2048, ge=1, description="rows that may wait for one model; beyond: 429")
+    max_request_rows: int = Field(1024, ge=1, description="rows (series) in one request; beyond: 422")
+    body_limit_bytes: int = Field(16 * 2**20, ge=1024, description="largest request body or gRPC message, bytes")
+    request_timeout_ms: int = Field(30_000, ge=1, description="deadline of a request that names none, ms")
+    drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
+
+    def model_list(self) -> list[str]:
+        """The entries of `models`."""
+        return [m.strip() for m in self.models.split(",") if m.strip()]
+
+
+class LoadedSettings(BaseModel):
+    """Validated settings and the origin of each value: "flag", "environment", a file name or "default"."""
+
+    model_config = ConfigDict(frozen=True)
+
+    values: Settings
+    origins: dict[str, str]
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> LoadedSettings:
+    """Collect and validate. Raises SettingsError naming the setting, where it was set and what is expected."""
+    env = os.environ if environment is None else environment
+    merged: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    for origin, values in _sources(flags or {}, env):
+        for name, value in values.items():
+            if name not in Settings.model_fields:
+                known = ", ".join(Settings.model_fields)
+                raise SettingsError(f"{name} (from {origin}) is not a setting; known: {known}")
+            merged[name], origins[name] = value, origin
+    try:
+        return LoadedSettings(values=Settings(**merged), origins=origins)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        name = str(first["loc"][0])
+        raise SettingsError(f"{name} (from {origins[name]}): got {first['input']!r}: {first['msg']}") from None
+
+
+def _sources(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Weakest first."""
+    sources: list[tuple[str, Mapping[str, Any]]] = []
+    if path := env.get(CONFIG_FILE):
+        sources.append((Path(path).name, _read_file(Path(path))))
+    names = {PREFIX + name.upper(): name for name in Settings.model_fields}
+    sources.append(("environment", {names[key]: env[key] for key in names if key in env}))
+    sources.append(("flag", {name: value for name, value in flags.items() if value is not None}))
+    return sources
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError:
+        raise SettingsError(f"{CONFIG_FILE}: the file {path.name} cannot be read") from None
+    except tomllib.TOMLDecodeError as fault:
+        raise SettingsError(f"{path.name} is not TOML: {fault}") from None
+
+
+def as_environment(loaded: LoadedSettings) -> dict[str, str]:
+    """The settings that differ from their default, as environment variables for worker processes."""
+    values = loaded.values.model_dump()
+    return {PREFIX + name.upper(): str(values[name]) for name, origin in loaded.origins.items() if origin != "default"}
