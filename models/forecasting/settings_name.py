@@ -25,7 +25,7 @@ _REMEDY = "Give the hyper-parameters as flags or JSON instead."
 
 
 def read_shifted(directory: str) -> dict[str, int]:
-    """Hyper-parameters of an iTransformer setting, by position; also reads the chain of a program that labels rightly."""
+    """Hyper-parameters of an iTransformer setting, by position; a chain that is labelled rightly is read as such."""
     setting, chain = _find(directory)
     if chain["ft"] in {"M", "S", "MS"}:
         return read_labelled(directory)
