@@ -12,7 +12,7 @@ from models.forecasting.settings_name import read_labelled, task_of
 
 
 def config_from_directory(directory: str) -> dict[str, Any]:
-    """What a settings directory says; silent on enc_in, patch_len, stride, dp_rank, merge_size, alpha, use_statistic."""
+    """What a settings directory says; enc_in, patches, dp_rank, merge_size, alpha are not in it."""
     task = task_of(directory)
     return read_labelled(directory) | ({"task_name": task} if task else {})
 

@@ -82,9 +82,8 @@ class Attention(nn.Module):
         self.register_buffer("smoothing", smoothing_matrix(config), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (
-            self.qkv(x).unflatten(-1, (3, self.n_heads, self.head_dim)).permute(3, 0, 1, 4, 2, 5)
-        )  # [B, G, h, R, d]
+        qkv = self.qkv(x).reshape(*x.shape[:3], 3, self.n_heads, self.head_dim)
+        q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)  # [B, G, h, R, d] each
         rows = self.norm_rows(self.merge_heads(self.along_rows(q, k, v)))
         width = self.norm_width(self.merge_heads(self.across_width(q, k, v)))
         y: Tensor = self.norm_out(x + self.ff_rows(rows) + self.ff_width(width))
@@ -112,7 +111,9 @@ class Attention(nn.Module):
         becomes the rows (a0 a1), (a2 b0), (b1 b2); with merge_size 1 it is the usual joining (a0 b0), (a1 b1), (a2 b2).
         """
         groups = self.n_heads // self.merge_size
-        dealt = x.flatten(2, 3).unflatten(2, (groups, x.shape[3], self.merge_size))  # [B, G, group, R, place, d]
+        dealt = x.reshape(
+            *x.shape[:2], groups, x.shape[3], self.merge_size, self.head_dim
+        )  # [B, G, group, R, place, d]
         return dealt.permute(0, 1, 3, 4, 2, 5).flatten(3)
 
 

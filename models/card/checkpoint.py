@@ -42,7 +42,7 @@ def translate(state: Mapping[str, Tensor], config: CardConfig) -> Translation:
 def config_from_tensors(state: Mapping[str, Tensor]) -> dict[str, Any]:
     """The hyper-parameters that tensors settle: d_model, n_heads, d_ff, e_layers, patch_len, dp_rank, pred_len.
 
-    Where an ema_matrix is stored, also alpha, and enc_in if it exceeds token count and dp_rank (else it leaves no trace).
+    Where an ema_matrix is stored also alpha, and enc_in if it exceeds tokens and dp_rank (else it leaves no trace).
     """
     bare = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
     attention = f"{OVER_CHANNELS}.0"
