@@ -1,4 +1,4 @@
-"""The shared protocol file: equal to what the public protocol's own client carries, compiled from its source, copied intact."""
+"""The shared protocol file: equal to what the protocol's public client carries, compiled from its source, copied whole."""
 
 from __future__ import annotations
 
@@ -72,7 +72,12 @@ def test_every_field_has_the_public_protocols_name_number_and_type(ours, pool, t
 
 
 def test_messages_outside_the_model_configuration_are_complete(ours, pool, theirs) -> None:
-    subsets = {"inference.ModelConfig", "inference.ModelInput", "inference.ModelOutput", "inference.ModelDynamicBatching"}
+    subsets = {
+        "inference.ModelConfig",
+        "inference.ModelInput",
+        "inference.ModelOutput",
+        "inference.ModelDynamicBatching",
+    }
     for name in set(message_names(ours)) - subsets:
         assert layout(pool.FindMessageTypeByName(name)) == layout(theirs.FindMessageTypeByName(name)), name
 
@@ -94,4 +99,11 @@ def test_every_call_has_the_public_protocols_messages_and_streaming(pool, theirs
 
     own = calls(pool.FindServiceByName(name))
     assert own.items() <= calls(theirs.FindServiceByName(name)).items()
-    assert {"ServerLive", "ServerReady", "ModelReady", "ModelInfer", "ModelStreamInfer", "RepositoryIndex"} <= own.keys()
+    assert {
+        "ServerLive",
+        "ServerReady",
+        "ModelReady",
+        "ModelInfer",
+        "ModelStreamInfer",
+        "RepositoryIndex",
+    } <= own.keys()
