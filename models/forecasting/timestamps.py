@@ -101,10 +101,18 @@ def _moment(text: str, field: str, index: int) -> datetime:
 
 
 def _bounded(values: list[int], field: str) -> Stamps:
-    for i, value in enumerate(values):
-        if not _EARLIEST <= value <= _LATEST:
-            raise _refusal(value, field, i)
+    if min(values) < _EARLIEST or max(values) > _LATEST:  # before numpy, whose integers would overflow
+        wrong = next(i for i, v in enumerate(values) if not _EARLIEST <= v <= _LATEST)
+        raise _refusal(values[wrong], field, wrong)
     return np.array(values, dtype=np.int64)
+
+
+def check_instants(instants: Stamps, field: str) -> None:
+    """Refuse epoch seconds outside the years 1 to 9999 (milliseconds, for one). Raises InputError."""
+    outside = (instants < _EARLIEST) | (instants > _LATEST)
+    if outside.any():
+        wrong = int(np.flatnonzero(outside)[0])
+        raise _refusal(int(instants[wrong]), field, wrong)
 
 
 def _refusal(value: Any, field: str, index: int) -> InputError:

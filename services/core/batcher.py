@@ -20,17 +20,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from services.core.call import Call
 from services.core.errors import ApiError
+from services.core.tensors import Tensors
 
 log = logging.getLogger("pressroom.batcher")
 
-Tensors = dict[str, npt.NDArray[Any]]
 Outcome = Tensors | BaseException
 
 
@@ -93,22 +92,23 @@ class Batcher:
         self._idle.set()
         self._rows_per_second = 1000.0
 
-    async def submit(self, tensors: Tensors, call: Call) -> Tensors:
-        """Queue the tensors of one request and await its outputs.
+    async def submit(self, items: list[Tensors], call: Call) -> list[Tensors]:
+        """Queue the tensors of one request and await their outputs.
 
+        items  one entry for each set of equally shaped rows the request brings, usually one
         Raises ApiError: queue_full, shutting_down, deadline_exceeded, inference_failed.
-        Cancelling the caller drops the work if it has not begun.
+        Cancelling the caller drops what has not begun.
         """
-        jobs = self._enqueue(tensors, call)
+        pieces = [self._cut(tensors) for tensors in items]
+        jobs = [job for piece in pieces for job in piece]
+        self._enqueue(jobs, call)
         try:
-            outputs = [await job.future for job in jobs]
+            outputs = {job: await job.future for job in jobs}
         finally:
             for job in jobs:
                 self._release(job)
         call.ran(jobs[0].submitted, min(j.began for j in jobs), max(j.ended for j in jobs), jobs[0].batch_rows)
-        if len(outputs) == 1:
-            return outputs[0]
-        return {name: np.concatenate([o[name] for o in outputs]) for name in outputs[0]}
+        return [_glue([outputs[job] for job in piece]) for piece in pieces]
 
     async def close(self) -> None:
         """Refuse new work, finish what was accepted, stop the thread."""
@@ -116,18 +116,21 @@ class Batcher:
         await self._idle.wait()
         self._thread.shutdown(wait=False)
 
-    def _enqueue(self, tensors: Tensors, call: Call) -> list[Job]:
-        rows = len(next(iter(tensors.values())))
+    def _cut(self, tensors: Tensors) -> list[Job]:
+        rows, step = len(next(iter(tensors.values()))), self.policy.max_rows
+        future = asyncio.get_running_loop().create_future
+        if rows <= step:
+            return [Job(tensors, rows, future())]
+        starts = range(0, rows, step)
+        return [Job({n: t[i : i + step] for n, t in tensors.items()}, min(step, rows - i), future()) for i in starts]
+
+    def _enqueue(self, jobs: list[Job], call: Call) -> None:
+        rows = sum(job.rows for job in jobs)
         if self._closed:
             raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
         if self._queued_rows + rows > self.policy.max_queue_rows:
             raise self._full()
         loop = asyncio.get_running_loop()
-        step = self.policy.max_rows
-        jobs = [Job(tensors, rows, loop.create_future())] if rows <= step else [
-            Job({n: t[i : i + step] for n, t in tensors.items()}, min(step, rows - i), loop.create_future())
-            for i in range(0, rows, step)
-        ]  # fmt: skip
         if call.deadline is not None:
             until = loop.time() + call.deadline - perf_counter()
             for job in jobs:
@@ -137,7 +140,6 @@ class Batcher:
         self._count(rows)
         if not self._running:
             self._schedule(loop)
-        return jobs
 
     def _full(self) -> ApiError:
         wait_ms = math.ceil(min(30.0, max(0.05, self._queued_rows / self._rows_per_second)) * 1000)
@@ -251,6 +253,12 @@ class Batcher:
         seconds = max(batch[-1].ended - batch[0].began, 1e-6)
         self._rows_per_second += 0.2 * (rows / seconds - self._rows_per_second)
         self._observer.batch(rows)
+
+
+def _glue(pieces: list[Tensors]) -> Tensors:
+    if len(pieces) == 1:
+        return pieces[0]
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
 def _join(batch: list[Job]) -> Tensors:

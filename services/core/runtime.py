@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime as ort
+
+from services.core.tensors import Tensors
 
 if TYPE_CHECKING:
     import torch
-
-Tensors = dict[str, npt.NDArray[Any]]
 
 
 class Runtime(Protocol):

@@ -1,0 +1,94 @@
+"""How a family's service becomes a BentoML service: `pressroom_service` decorates the class BentoML knows.
+
+BentoML supervises the worker processes, loads the service and runs its life-cycle hooks; our front answers our routes
+ahead of BentoML's middleware, whose own routes stay reachable behind it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import bentoml
+from _bentoml_sdk.service import Service
+from bentoml._internal.configuration.containers import BentoMLContainer
+
+from services.core.model import Family
+from services.core.settings import Settings, load_settings
+
+C = TypeVar("C", bound="ServiceBase")
+
+
+class ServiceBase:
+    """Life-cycle hooks every Pressroom service shares; BentoML calls them in the worker's event loop."""
+
+    bento_service: PressroomService
+
+    @bentoml.on_startup
+    async def start_worker(self) -> None:
+        await self.bento_service.worker.start()
+
+    @bentoml.on_shutdown
+    async def stop_worker(self) -> None:
+        await self.bento_service.worker.stop()
+
+
+class PressroomService(Service[Any]):
+    """A BentoML service whose ASGI application is our front."""
+
+    families: Sequence[Family]
+    settings: Settings
+
+    @property
+    def worker(self) -> Any:
+        """The serving state of this process, created on first use: only worker processes need one."""
+        found = self.__dict__.get("_worker")
+        if found is None:
+            from services.core.worker import Worker
+
+            found = self.__dict__["_worker"] = Worker(self.families, self.settings)
+        return found
+
+    def to_asgi(self, is_main: bool = True) -> Any:
+        from services.core.http.front import Front
+
+        logging.getLogger("uvicorn.access").disabled = True  # costs more than the request it describes
+        return Front(self.worker.routes, super().to_asgi(is_main=is_main), self.settings.request_timeout_ms)
+
+
+def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
+    """Class decorator: serve these families. Settings come from the environment (`services.core.settings`)."""
+
+    def decorate(inner: type[C]) -> Any:
+        settings = load_settings().values
+        service = bentoml.service(
+            service_class=PressroomService,
+            workers=settings.workers,
+            traffic={"timeout": settings.request_timeout_ms / 1000 + 30},
+            logging={"access": {"enabled": False}},
+            http={"host": settings.host, "port": settings.port},
+        )(inner)
+        service.families = families
+        service.settings = settings
+        return service
+
+    _own_metrics_directory()
+    return decorate
+
+
+def _own_metrics_directory() -> None:
+    """Give this server its own directory of metric files.
+
+    BentoML's default lies in BENTOML_HOME and is emptied whenever any server of that home starts. Workers inherit the
+    directory through their environment, so only the supervising process makes one.
+    """
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        return
+    directory = tempfile.mkdtemp(prefix="pressroom-metrics-")
+    BentoMLContainer.prometheus_multiproc_dir.set(directory)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The HTTP front: a small ASGI layer ahead of BentoML's own application."""

@@ -1,0 +1,202 @@
+"""One HTTP request and its response, on bare ASGI: headers, a bounded body, disconnects, JSON.
+
+A body larger than the limit is never held: what still arrives is read and dropped (for a bounded time and amount), so
+that a caller who is still sending can read the 413.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, TypeVar
+
+import orjson
+
+from services.core.call import Call, request_id_from
+from services.core.errors import ApiError
+
+T = TypeVar("T")
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+DRAIN_BYTES = 256 * 2**20  # of a refused body, read and dropped
+DRAIN_SECONDS = 10.0
+_INFLATE = {b"gzip": 31, b"deflate": 15}  # zlib window bits
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a handler returns."""
+
+    body: bytes
+    status: int = 200
+    content_type: bytes = JSON
+    headers: Headers = field(default_factory=list)
+
+
+def json_response(document: Any, status: int = 200, headers: Headers | None = None) -> Response:
+    return Response(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY), status, JSON, headers or [])
+
+
+class DisconnectedError(Exception):
+    """The caller went away before its answer was ready."""
+
+
+class Exchange:
+    """The request being handled. `call` carries its identity, deadline and timings."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, route: str, timeout_ms: int) -> None:
+        self._receive = receive
+        self._send = send
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        sent = self.headers.get(b"x-request-id")
+        self.call = Call(route, "http", request_id_from(None if sent is None else sent.decode("latin-1")))
+        self.call.deadline = self.call.started + timeout_ms / 1000
+
+    def read_deadline(self) -> None:
+        """Take the caller's own deadline. Raises ApiError if X-Request-Timeout-Ms is not a positive integer."""
+        raw = self.headers.get(b"x-request-timeout-ms")
+        if raw is None:
+            return
+        if not raw.isdigit() or not 0 < int(raw[:12]) < 10**9:
+            raise ApiError(
+                "invalid_request",
+                "X-Request-Timeout-Ms must be a positive number of milliseconds",
+                field="X-Request-Timeout-Ms",
+            )
+        self.call.deadline = self.call.started + int(raw) / 1000
+
+    async def read_body(self, limit: int) -> bytes:
+        """The whole body, inflated if it came compressed; at most `limit` bytes. Raises ApiError, DisconnectedError."""
+        encoding = self.headers.get(b"content-encoding", b"identity").lower()
+        if encoding != b"identity" and encoding not in _INFLATE:
+            raise ApiError(
+                "unsupported_media_type",
+                f"content encoding {encoding.decode('latin-1')[:40]!r} is not read here",
+                field="Content-Encoding",
+                hint="send the body as it is, or as gzip or deflate",
+            )
+        declared = self.headers.get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > limit:
+            await self._refuse_body(limit, int(declared))
+        body = await self._collect(limit)
+        self.call.started = perf_counter()  # the caller's upload is not our preprocessing
+        return body if encoding == b"identity" else _inflate(body, _INFLATE[encoding], limit)
+
+    async def _collect(self, limit: int) -> bytes:
+        first = await self._message()
+        if not first.get("more_body", False):
+            body: bytes = first.get("body", b"")
+            return body if len(body) <= limit else await self._refuse_body(limit, len(body))
+        parts, size = [first.get("body", b"")], len(first.get("body", b""))
+        while True:
+            message = await self._message()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                parts.clear()
+                await self._refuse_body(limit, size)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    async def _message(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise DisconnectedError
+        return message
+
+    async def _refuse_body(self, limit: int, size: int) -> bytes:
+        if b"expect" not in self.headers:  # a caller that asked first has sent nothing yet
+            await self._drop_rest()
+        raise ApiError(
+            "payload_too_large",
+            f"the body has at least {size} bytes, the limit is {limit}",
+            hint="send fewer series per request, or use the binary tensor format",
+        )
+
+    async def _drop_rest(self) -> None:
+        dropped = 0
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while dropped < DRAIN_BYTES:
+                    message = await self._message()
+                    dropped += len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return
+        except TimeoutError:
+            return
+
+    async def until_disconnect(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work`, cancelling it if the caller goes away. Raises DisconnectedError then."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work)
+        watch = loop.create_task(self._watch(task))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if watch.done() and not watch.cancelled():
+                raise DisconnectedError from None
+            task.cancel()
+            raise
+        finally:
+            watch.cancel()
+
+    async def _watch(self, task: asyncio.Task[Any]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        task.cancel()
+
+    async def respond(self, response: Response) -> None:
+        """Send a response; the request id is always among its headers."""
+        headers = [
+            (b"content-type", response.content_type),
+            (b"content-length", str(len(response.body)).encode()),
+            (b"x-request-id", self.call.request_id.encode()),
+            *response.headers,
+        ]
+        await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": response.body})
+
+    def refusal(self, error: ApiError) -> Response:
+        """The envelope of an error as a response."""
+        headers: Headers = []
+        if error.retry_after_ms is not None:
+            headers.append((b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode()))
+        if error.code == "payload_too_large":
+            headers.append((b"connection", b"close"))  # unread bytes may follow on this connection
+        return json_response(error.envelope(self.call.request_id), error.status.http, headers)
+
+
+def read_json_object(body: bytes) -> dict[str, Any]:
+    """The body as a JSON object. Raises ApiError (invalid_json, invalid_request)."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as fault:
+        raise ApiError(
+            "invalid_json",
+            f"the body is not JSON: {fault.msg} at character {fault.pos}",
+            hint="NaN and Infinity are not JSON; leave missing values out" if b"NaN" in body else None,
+        ) from None
+    if not isinstance(document, dict):
+        raise ApiError("invalid_request", "the body must be a JSON object")
+    return document
+
+
+def _inflate(body: bytes, window_bits: int, limit: int) -> bytes:
+    """Decompress to at most `limit` bytes, whatever the compressed size."""
+    stream = zlib.decompressobj(window_bits)
+    try:
+        plain = stream.decompress(body, limit + 1)
+    except zlib.error:
+        raise ApiError("invalid_json", "the body is not what its Content-Encoding says") from None
+    if len(plain) > limit:
+        raise ApiError("payload_too_large", f"the body inflates to more than the limit of {limit} bytes")
+    if not stream.eof:
+        raise ApiError("invalid_json", "the compressed body is cut short")
+    return plain

@@ -1,0 +1,105 @@
+"""The application uvicorn runs: our routes first, BentoML's application behind them, one error shape for both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import MutableMapping
+from typing import Any
+
+from services.core.errors import CODES, ApiError
+from services.core.http.exchange import JSON, DisconnectedError, Exchange, Receive, Response, Scope, Send
+from services.core.http.routes import Route, Routes
+from services.core.metrics import IN_FLIGHT, count_unrouted
+
+log = logging.getLogger("pressroom.http")
+
+_BY_STATUS = {
+    400: "invalid_request", 404: "route_not_found", 405: "method_not_allowed", 413: "payload_too_large",
+    415: "unsupported_media_type", 422: "invalid_request", 429: "queue_full", 503: "model_not_ready",
+    504: "deadline_exceeded",
+}  # fmt: skip
+_PLAIN = {
+    "route_not_found": ("this path does not exist", "GET /docs lists the routes"),
+    "method_not_allowed": ("this path does not take this method", "GET /docs lists the routes"),
+}
+
+
+class Front:
+    """ASGI application."""
+
+    def __init__(self, routes: Routes, behind: Any, timeout_ms: int) -> None:
+        self._routes = routes
+        self._behind = behind
+        self._timeout_ms = timeout_ms
+        self._in_flight = IN_FLIGHT.labels("http")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._behind(scope, receive, send)
+            return
+        found = self._routes.find(scope["path"])
+        if found is None:
+            await self._pass_on(scope, receive, send)
+            return
+        methods, params = found
+        method = "GET" if scope["method"] == "HEAD" and "HEAD" not in methods else scope["method"]
+        route = methods.get(method)
+        if route is None:
+            await self._refuse_method(methods, scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, route.label, self._timeout_ms)
+        self._in_flight.inc()
+        try:
+            await self._handle(route, exchange, params)
+        finally:
+            self._in_flight.dec()
+
+    async def _handle(self, route: Route, exchange: Exchange, params: dict[str, str]) -> None:
+        try:
+            exchange.read_deadline()
+            response = await route.handler(exchange, params)
+        except DisconnectedError:
+            self._count(route, exchange, "cancelled")
+            return
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:
+            error = ApiError.of(fault)
+            if error.code == "internal":
+                log.exception("request %s failed", exchange.call.request_id)
+            self._count(route, exchange, error.code)
+            response = exchange.refusal(error)
+        await exchange.respond(response)
+
+    def _count(self, route: Route, exchange: Exchange, code: str) -> None:
+        if exchange.call.model is not None:
+            exchange.call.model.metrics.refused(exchange.call, code)
+        elif not route.probe:
+            count_unrouted(route.label, "http", code)
+
+    async def _refuse_method(self, methods: dict[str, Route], scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, send, "", self._timeout_ms)
+        allowed = ", ".join(sorted(methods))
+        error = ApiError("method_not_allowed", f"this path takes {allowed}", hint="GET /docs lists the routes")
+        count_unrouted(next(iter(methods.values())).label, "http", error.code)
+        refusal = exchange.refusal(error)
+        await exchange.respond(Response(refusal.body, refusal.status, JSON, [(b"allow", allowed.encode())]))
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """BentoML's own routes (documentation assets, schema); its errors leave in our envelope."""
+        exchange = Exchange(scope, receive, send, "", self._timeout_ms)
+        replaced = False
+
+        async def in_our_shape(message: MutableMapping[str, Any]) -> None:
+            nonlocal replaced
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                replaced = True
+                code = _BY_STATUS.get(message["status"], "internal")
+                text, hint = _PLAIN.get(code, (CODES[code].meaning, None))
+                count_unrouted("", "http", code)
+                await exchange.respond(exchange.refusal(ApiError(code, text, hint=hint)))
+            elif not replaced:
+                await send(message)
+
+        await self._behind(scope, receive, in_our_shape)

@@ -1,0 +1,100 @@
+"""Our HTTP routes: health, metrics, the list of models, the families' tasks, the protocol, the documentation."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from services.core import metrics
+from services.core.errors import ApiError
+from services.core.http.exchange import Exchange, Response, json_response, read_json_object
+from services.core.http.openapi import openapi_document
+from services.core.http.routes import Handler, Params, Routes
+from services.core.model import Family, ServedModel
+from services.core.oip.rest import OipRoutes
+from services.core.repository import Repository
+from services.core.settings import Settings
+from services.core.task import answer_task
+
+_DOCS_PAGE = (Path(__file__).parent / "docs.html").read_bytes()
+
+
+def build_routes(repository: Repository, settings: Settings) -> Routes:
+    """Every route of a service that serves the repository's families."""
+    routes = Routes()
+    system = SystemRoutes(repository)
+    routes.add("GET", "/livez", system.livez, probe=True)
+    routes.add("GET", "/healthz", system.livez, probe=True)
+    routes.add("GET", "/readyz", system.readyz, probe=True)
+    routes.add("GET", "/metrics", system.metrics, probe=True)
+    for path in ("/", "/docs"):
+        routes.add("GET", path, system.docs, label="/docs")
+    for path in ("/openapi.json", "/docs.json"):
+        routes.add("GET", path, system.openapi, label="/openapi.json")
+    routes.add("GET", "/v1/models", system.models)
+    routes.add("GET", "/v1/models/{model}", system.model)
+    for family in repository.families.values():
+        routes.add("POST", family.route, _task(repository, family, settings))
+    OipRoutes(repository, settings).register(routes)
+    return routes
+
+
+def _task(repository: Repository, family: Family, settings: Settings) -> Handler:
+    async def handler(exchange: Exchange, params: Params) -> Response:
+        _check_content_type(exchange)
+        request = read_json_object(await exchange.read_body(settings.body_limit_bytes))
+        work = answer_task(repository, family.name, request, exchange.call)
+        return json_response(await exchange.until_disconnect(work))
+
+    return handler
+
+
+def _check_content_type(exchange: Exchange) -> None:
+    kind = exchange.headers.get(b"content-type", b"application/json").partition(b";")[0].strip().lower()
+    if kind != b"application/json":
+        raise ApiError(
+            "unsupported_media_type",
+            f"content type {kind.decode('latin-1')[:60]!r} is not read here",
+            field="Content-Type",
+            hint="send application/json",
+        )
+
+
+class SystemRoutes:
+    """Routes that concern the server rather than one model."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._openapi = openapi_document(list(repository.families.values()))
+
+    async def livez(self, exchange: Exchange, params: Params) -> Response:
+        return Response(b"\n", content_type=b"text/plain; charset=utf-8")
+
+    async def readyz(self, exchange: Exchange, params: Params) -> Response:
+        if not self._repository.ready:
+            raise ApiError("model_not_ready", self._repository.why_not_ready())
+        return Response(b"\n", content_type=b"text/plain; charset=utf-8")
+
+    async def metrics(self, exchange: Exchange, params: Params) -> Response:
+        text = await asyncio.to_thread(metrics.exposition)
+        return Response(text, content_type=metrics.CONTENT_TYPE.encode())
+
+    async def docs(self, exchange: Exchange, params: Params) -> Response:
+        return Response(_DOCS_PAGE, content_type=b"text/html; charset=utf-8")
+
+    async def openapi(self, exchange: Exchange, params: Params) -> Response:
+        return json_response(self._openapi)
+
+    async def models(self, exchange: Exchange, params: Params) -> Response:
+        newest: dict[str, ServedModel] = {}
+        for model in self._repository.models():
+            newest.setdefault(model.name, model)
+        return json_response({"object": "list", "data": [self._describe(m) for m in newest.values()]})
+
+    async def model(self, exchange: Exchange, params: Params) -> Response:
+        name, _, version = params["model"].partition(":")
+        return json_response(self._describe(self._repository.find(name, version or None)))
+
+    def _describe(self, model: ServedModel) -> dict[str, Any]:
+        return {**model.describe(), "versions": self._repository.versions(model.name)}

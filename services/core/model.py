@@ -1,0 +1,131 @@
+"""A loaded model as the front ends see it, and the family that knows how to load one.
+
+Every front end (task route, Open Inference Protocol over REST and gRPC) shares one `ServedModel` and thereby one
+batcher. A family brings two things: `load`, and a subclass with `infer` (tensors) and `answer` (raw data).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from export.artifact import EXAMPLE, PARITY, Artifact, ArtifactError, TensorSpec
+from services.core.batcher import Batcher, BatchPolicy
+from services.core.call import Call
+from services.core.metrics import MODEL_READY, PROTOCOLS, ModelMetrics
+from services.core.runtime import Runtime, RuntimeOptions
+from services.core.settings import Settings
+from services.core.tensors import Tensors
+
+Json = dict[str, Any]
+
+
+class ServedModel(ABC):
+    """Pipeline, runtime and batcher of one artifact."""
+
+    def __init__(self, artifact: Artifact, runtime: Runtime, policy: BatchPolicy) -> None:
+        self.artifact = artifact
+        self.name = artifact.manifest.name
+        self.version = artifact.manifest.version
+        self.digest = artifact.digest
+        self.certificate: Json = artifact.read_json(PARITY)
+        self.metrics = ModelMetrics(self.name, self.version)
+        self.batcher = Batcher(runtime.run, policy, self.metrics)
+
+    @property
+    def inputs(self) -> list[TensorSpec]:
+        """Input tensors the model accepts; a family may widen the manifest's signature (e.g. longer histories)."""
+        return self.artifact.manifest.signature.inputs
+
+    @property
+    def outputs(self) -> list[TensorSpec]:
+        return self.artifact.manifest.signature.outputs
+
+    @abstractmethod
+    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
+        """Checked tensors in raw units -> output tensors in raw units, and what the answer should say about itself.
+
+        Raises InputError or ApiError.
+        """
+
+    @abstractmethod
+    async def answer(self, request: Json, call: Call) -> Json:
+        """The native task: raw data in, raw data out; the explanation of the call is added by the front end."""
+
+    @abstractmethod
+    def matches(self, answer: Json, expected: Json, tolerance: Json) -> bool:
+        """Whether a task answer equals the artifact's example within its tolerance."""
+
+    async def warm_up(self) -> None:
+        """Run the artifact's example through the whole pipeline. Raises ArtifactError if the answer is not its own."""
+        example = self.artifact.read_json(EXAMPLE)
+        answer = await self.answer(example["request"], Call("warm-up", "none", "warm-up"))
+        if not self.matches(answer, example["response"], example["tolerance"]):
+            raise ArtifactError(
+                f"{self.artifact.tag}: {EXAMPLE} is not reproduced: the served pipeline answers otherwise",
+                "`pressroom verify` shows where; export the checkpoint again on this machine",
+            )
+
+    def announce(self, routes: list[str]) -> None:
+        """Create the model's metric series: called once it is ready to serve."""
+        manifest = self.artifact.manifest
+        MODEL_READY.labels(self.name, self.version, manifest.family, manifest.architecture, self.digest).set(1)
+        self.metrics.queue(0)
+        for route in routes:
+            for protocol in PROTOCOLS:
+                self.metrics.expect(route, protocol)
+
+    async def close(self) -> None:
+        """Finish accepted work and stop."""
+        await self.batcher.close()
+
+    def describe(self) -> Json:
+        """The entry of GET /v1/models."""
+        manifest = self.artifact.manifest
+        certificate = self.certificate
+        return {
+            "id": self.name,
+            "object": "model",
+            "created": self.artifact.created,
+            "owned_by": "pressroom",
+            "version": self.version,
+            "family": manifest.family,
+            "architecture": manifest.architecture,
+            "digest": self.digest,
+            "certificate": {
+                "verdict": certificate["verdict"],
+                "max_abs": certificate["max_abs"],
+                "tolerance": certificate["tolerance"],
+                "cases": len(certificate["cases"]),
+            },
+            "signature": manifest.signature.model_dump(),
+            "settings": {k: v for k, v in manifest.settings.items() if k != "scaler"},
+            "metrics": [m.model_dump() for m in manifest.metrics],
+        }
+
+
+class Family(Protocol):
+    """One family of models: how to load an artifact, and the task route it answers."""
+
+    name: ClassVar[str]  # "forecast"
+    route: ClassVar[str]  # "/v1/forecast"
+    request: ClassVar[type[BaseModel]]  # documents the route; the pipeline itself validates
+    response: ClassVar[type[BaseModel]]
+
+    def load(self, artifact: Artifact, settings: Settings) -> ServedModel:
+        """Raises ArtifactError if the artifact's settings are not this family's."""
+        ...
+
+
+def batch_policy(settings: Settings) -> BatchPolicy:
+    """The operator's batching settings as a policy."""
+    return BatchPolicy(
+        max_rows=settings.max_batch_rows, max_delay_ms=settings.max_delay_ms, max_queue_rows=settings.max_queue_rows
+    )
+
+
+def runtime_options(settings: Settings) -> RuntimeOptions:
+    """The operator's thread and device settings."""
+    return RuntimeOptions(threads=settings.threads, cuda=settings.cuda)

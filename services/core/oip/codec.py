@@ -1,0 +1,235 @@
+"""Request and response bodies of the protocol's REST form: pure JSON, or a JSON header followed by raw tensors.
+
+    Inference-Header-Content-Length: n
+    <n bytes of JSON><raw bytes of each input that has parameters.binary_data_size, in order>
+
+Raw tensors are little-endian and row-major; BYTES elements carry a 4-byte length in front.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from services.core.errors import ApiError
+from services.core.http.exchange import Response, json_response, read_json_object
+from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
+
+MAX_DIMENSIONS = 8
+HEADER_LENGTH = b"inference-header-content-length"
+_KINDS = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}  # array kind -> kinds of JSON data it may be made from
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """A decoded request.
+
+    outputs  name -> whether it is wanted as raw bytes; None: all outputs
+    binary   how outputs are wanted that say nothing themselves
+    """
+
+    id: str
+    tensors: Tensors
+    outputs: dict[str, bool | None] | None
+    binary: bool
+
+    def wants_binary(self, name: str) -> bool:
+        wish = self.outputs.get(name) if self.outputs is not None else None
+        return self.binary if wish is None else wish
+
+
+def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
+    """Read a request body. Raises ApiError naming the input and what is wrong with it."""
+    length = _header_length(header_length, len(body))
+    document = read_json_object(body[:length] if length < len(body) else body)
+    inputs = document.get("inputs")
+    if not isinstance(inputs, list) or not inputs:
+        raise ApiError("invalid_request", "inputs must be a non-empty list", field="inputs")
+    raw = memoryview(body)[length:]
+    tensors: Tensors = {}
+    for index, entry in enumerate(inputs):
+        name, tensor, used = _decode_input(entry, raw, f"inputs[{index}]")
+        if name in tensors:
+            raise ApiError("tensor_unexpected", f"input {name!r} is sent twice", field=f"inputs[{index}]")
+        tensors[name] = tensor
+        raw = raw[used:]
+    if len(raw):
+        raise ApiError("tensor_size", f"{len(raw)} bytes are left over after the last input", field="inputs")
+    parameters = _object(document, "parameters")
+    return InferRequest(
+        id=str(document.get("id", "")),
+        tensors=tensors,
+        outputs=_wanted(document.get("outputs")),
+        binary=parameters.get("binary_data_output") is True,
+    )
+
+
+def encode_response(document: dict[str, Any], outputs: Tensors, request: InferRequest) -> Response:
+    """The response body: JSON, or JSON and raw tensors if any output is wanted raw."""
+    raw: list[bytes] = []
+    entries = []
+    for name, tensor in outputs.items():
+        entry: dict[str, Any] = {"name": name, "datatype": dtype_name(tensor), "shape": list(tensor.shape)}
+        if request.wants_binary(name):
+            raw.append(to_raw_bytes(tensor))
+            entry["parameters"] = {"binary_data_size": len(raw[-1])}
+        else:
+            entry["data"] = _to_json(tensor)
+        entries.append(entry)
+    document["outputs"] = entries
+    if not raw:
+        return json_response(document)
+    header = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    length = (HEADER_LENGTH, str(len(header)).encode())
+    return Response(b"".join((header, *raw)), 200, b"application/octet-stream", [length])
+
+
+def to_raw_bytes(tensor: Tensor) -> bytes:
+    """A tensor's bytes on the wire."""
+    if tensor.dtype.kind != "O":
+        return tensor.tobytes()
+    return b"".join(struct.pack("<I", len(item)) + item for item in tensor.ravel())
+
+
+def from_raw_bytes(raw: memoryview | bytes, datatype: str, shape: list[int], field: str) -> Tensor:
+    """A tensor from its bytes on the wire; a read-only view where possible. Raises ApiError (tensor_size)."""
+    count = math.prod(shape)
+    if datatype == "BYTES":
+        return _split_bytes(bytes(raw), count, field).reshape(shape)
+    dtype = DTYPES[datatype]
+    if len(raw) != count * dtype.itemsize:
+        raise ApiError(
+            "tensor_size",
+            f"{len(raw)} bytes came, shape {shape} of {datatype} takes {count * dtype.itemsize}",
+            field=field,
+        )
+    return np.frombuffer(raw, dtype=dtype).reshape(shape)
+
+
+def check_header(name: Any, datatype: Any, shape: Any, field: str) -> tuple[str, str, list[int]]:
+    """The name, data type and shape an input declares. Raises ApiError if one is unusable."""
+    if not isinstance(name, str) or not name:
+        raise ApiError("invalid_request", "an input needs a name", field=f"{field}.name")
+    if datatype not in DTYPES:
+        raise ApiError(
+            "tensor_dtype",
+            f"input {name!r} has datatype {str(datatype)[:20]!r}",
+            field=name,
+            hint=f"one of {', '.join(DTYPES)}",
+        )
+    sizes = shape if isinstance(shape, list) else None
+    if sizes is None or len(sizes) > MAX_DIMENSIONS or any(type(n) is not int or not 0 <= n < 2**31 for n in sizes):
+        raise ApiError(
+            "tensor_shape",
+            f"input {name!r} has shape {str(shape)[:60]}",
+            field=name,
+            hint=f"a list of at most {MAX_DIMENSIONS} sizes, none of them negative",
+        )
+    return name, str(datatype), sizes
+
+
+def _header_length(sent: bytes | None, size: int) -> int:
+    if sent is None:
+        return size
+    if not sent.isdigit() or int(sent[:12]) > size:
+        raise ApiError(
+            "invalid_json",
+            f"the JSON header is said to have {sent.decode('latin-1')[:20]} bytes, the body has {size}",
+            field="Inference-Header-Content-Length",
+        )
+    return int(sent)
+
+
+def _decode_input(entry: Any, raw: memoryview, field: str) -> tuple[str, Tensor, int]:
+    """Name, tensor, and how many raw bytes it took."""
+    if not isinstance(entry, dict):
+        raise ApiError("invalid_request", "an input must be an object", field=field)
+    name, datatype, shape = check_header(entry.get("name"), entry.get("datatype"), entry.get("shape"), field)
+    size = _object(entry, "parameters").get("binary_data_size")
+    if size is None:
+        return name, _from_json(entry.get("data"), datatype, shape, name), 0
+    if type(size) is not int or not 0 <= size <= len(raw):
+        raise ApiError(
+            "tensor_size", f"input {name!r} says {str(size)[:20]} raw bytes, {len(raw)} are there", field=name
+        )
+    return name, from_raw_bytes(raw[:size], datatype, shape, name), size
+
+
+def _from_json(data: Any, datatype: str, shape: list[int], name: str) -> Tensor:
+    if not isinstance(data, list):
+        raise ApiError("invalid_request", f"input {name!r} has no data", field=name, hint="send `data` or raw bytes")
+    if datatype == "BYTES":
+        flat = np.array(data, dtype=object).ravel()
+        if not all(isinstance(item, str) for item in flat):
+            raise ApiError("tensor_dtype", f"input {name!r} is BYTES, its data must be strings", field=name)
+        values: Tensor = np.array([item.encode() for item in flat], dtype=object)
+    else:
+        values = _numbers(data, datatype, name)
+    if values.size != math.prod(shape):
+        raise ApiError(
+            "tensor_size",
+            f"input {name!r} has {values.size} values, shape {shape} takes {math.prod(shape)}",
+            field=name,
+        )
+    return values.reshape(shape)
+
+
+def _numbers(data: list[Any], datatype: str, name: str) -> Tensor:
+    dtype = DTYPES[datatype]
+    try:
+        values = np.array(data) if data else np.empty(0, dtype)
+    except ValueError:
+        raise ApiError("tensor_size", f"input {name!r} has lists of unequal length", field=name) from None
+    if values.dtype.kind not in _KINDS[dtype.kind]:
+        missing = any(value is None for value in np.array(data, dtype=object).ravel())
+        code = "value_not_finite" if missing else "value_not_numeric"
+        what = "a missing value" if missing else f"data that is not {datatype}"
+        raise ApiError(code, f"input {name!r} has {what}", field=name)
+    if dtype.kind in "iu" and values.size:
+        bounds = np.iinfo(dtype)
+        if values.min() < bounds.min or values.max() > bounds.max:
+            raise ApiError("value_out_of_range", f"input {name!r} has a value outside {datatype}", field=name)
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused by the model's own check
+        return values.astype(dtype)
+
+
+def _split_bytes(raw: bytes, count: int, field: str) -> Tensor:
+    items: list[bytes] = []
+    at = 0
+    while at + 4 <= len(raw) and len(items) < count:
+        (length,) = struct.unpack_from("<I", raw, at)
+        items.append(raw[at + 4 : at + 4 + length])
+        at += 4 + length
+    if at != len(raw) or len(items) != count:
+        raise ApiError("tensor_size", f"the raw bytes do not hold {count} length-prefixed elements", field=field)
+    tensor = np.empty(count, dtype=object)
+    tensor[:] = items
+    return tensor
+
+
+def _to_json(tensor: Tensor) -> Any:
+    if tensor.dtype.kind == "O":
+        return [item.decode() for item in tensor.ravel()]
+    return np.ascontiguousarray(tensor).ravel()
+
+
+def _wanted(outputs: Any) -> dict[str, bool | None] | None:
+    if outputs is None or outputs == []:
+        return None
+    if not isinstance(outputs, list) or not all(
+        isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs
+    ):
+        raise ApiError("invalid_request", "outputs must be a list of objects with a name", field="outputs")
+    return {o["name"]: _object(o, "parameters").get("binary_data") for o in outputs}
+
+
+def _object(document: dict[str, Any], key: str) -> dict[str, Any]:
+    value = document.get(key, {})
+    if not isinstance(value, dict):
+        raise ApiError("invalid_request", f"{key} must be an object", field=key)
+    return value

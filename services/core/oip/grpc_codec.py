@@ -1,0 +1,81 @@
+"""gRPC messages to named tensors and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from services.core.errors import ApiError
+from services.core.oip.codec import check_header, from_raw_bytes, to_raw_bytes
+from services.core.oip.inference import Parameters
+from services.core.oip.messages import ModelInferResponse
+from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
+
+_CONTENTS = {
+    "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
+    "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents", "UINT32": "uint_contents",
+    "UINT64": "uint64_contents", "FP32": "fp32_contents", "FP64": "fp64_contents", "BYTES": "bytes_contents",
+}  # fmt: skip
+
+
+def decode_tensors(request: Any) -> Tensors:
+    """Input tensors of a ModelInferRequest. Raises ApiError naming the input and what is wrong with it."""
+    raw = request.raw_input_contents
+    if not request.inputs:
+        raise ApiError("invalid_request", "the request has no inputs", field="inputs")
+    if raw and len(raw) != len(request.inputs):
+        raise ApiError(
+            "tensor_size", f"{len(request.inputs)} inputs came with {len(raw)} raw contents", field="raw_input_contents"
+        )
+    tensors: Tensors = {}
+    for index, entry in enumerate(request.inputs):
+        name, datatype, shape = check_header(entry.name, entry.datatype, list(entry.shape), f"inputs[{index}]")
+        if name in tensors:
+            raise ApiError("tensor_unexpected", f"input {name!r} is sent twice", field=f"inputs[{index}]")
+        if raw:
+            tensors[name] = from_raw_bytes(raw[index], datatype, shape, name)
+        else:
+            tensors[name] = _from_contents(entry.contents, datatype, shape, name)
+    return tensors
+
+
+def _from_contents(contents: Any, datatype: str, shape: list[int], name: str) -> Tensor:
+    field = _CONTENTS.get(datatype)
+    if field is None:
+        raise ApiError("tensor_dtype", f"input {name!r}: {datatype} travels as raw contents only", field=name)
+    values = getattr(contents, field)
+    if len(values) != int(np.prod(shape, dtype=np.int64)):
+        raise ApiError("tensor_size", f"input {name!r} has {len(values)} values in {field}, not {shape}", field=name)
+    if datatype == "BYTES":
+        tensor = np.empty(len(values), dtype=object)
+        tensor[:] = list(values)
+        return tensor.reshape(shape)
+    wide = np.array(values)
+    tensor = wide.astype(DTYPES[datatype])
+    if wide.dtype.kind in "iu" and not np.array_equal(wide, tensor):
+        raise ApiError("value_out_of_range", f"input {name!r} has a value outside {datatype}", field=name)
+    return tensor.reshape(shape)
+
+
+def encode_response(name: str, version: str, request_id: str, outputs: Tensors, parameters: Parameters) -> Any:
+    """A ModelInferResponse with raw contents."""
+    response = ModelInferResponse(model_name=name, model_version=version, id=request_id)
+    for output, tensor in outputs.items():
+        response.outputs.add(name=output, datatype=dtype_name(tensor), shape=tensor.shape)
+        response.raw_output_contents.append(to_raw_bytes(tensor))
+    for key, value in parameters.items():
+        _set_parameter(response.parameters[key], value)
+    return response
+
+
+def _set_parameter(parameter: Any, value: bool | int | float | str) -> None:
+    match value:
+        case bool():
+            parameter.bool_param = value
+        case int():
+            parameter.int64_param = value
+        case float():
+            parameter.double_param = value
+        case str():
+            parameter.string_param = value

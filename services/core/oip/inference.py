@@ -1,0 +1,124 @@
+"""One inference, whichever protocol it came by: find the model, check the tensors, run, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import orjson
+
+from export.artifact import TensorSpec
+from services.core.call import Call
+from services.core.errors import ApiError
+from services.core.http.exchange import read_json_object
+from services.core.model import ServedModel
+from services.core.oip.documents import wire_shape
+from services.core.repository import Repository
+from services.core.task import answer_task
+from services.core.tensors import Tensors, dtype_name
+
+Parameters = dict[str, bool | int | float | str]
+
+
+async def infer(
+    repository: Repository,
+    model: ServedModel,
+    tensors: Tensors,
+    wanted: Collection[str] | None,
+    call: Call,
+    max_rows: int,
+) -> tuple[Tensors, Parameters]:
+    """Output tensors of one request, and its explanation as protocol parameters.
+
+    wanted    names of the outputs to return; None: all
+    max_rows  largest first axis the server takes
+    Raises ApiError or InputError.
+    """
+    call.model = model
+    if tensors.keys() == {"request"} and all(spec.name != "request" for spec in model.inputs):
+        outputs = await _native(repository, model, tensors, call)
+        return _select(outputs, wanted), {"request_id": call.request_id}
+    _check(tensors, model.inputs, max_rows)
+    _check_wanted(wanted, [spec.name for spec in model.outputs])
+    outputs, notes = await model.infer(tensors, call)
+    call.finish()
+    model.metrics.answered(call)
+    return _select(outputs, wanted), {**_explanation(call), **notes}
+
+
+async def _native(repository: Repository, model: ServedModel, tensors: Tensors, call: Call) -> Tensors:
+    """The task route's JSON inside one BYTES element, so that every client speaks one protocol to every model."""
+    tensor = tensors["request"]
+    if tensor.dtype.kind != "O" or tensor.size != 1:
+        raise ApiError("tensor_shape", "input 'request' must be one BYTES element holding JSON", field="request")
+    request = read_json_object(tensor.ravel()[0])
+    request |= {"model": model.name, "version": model.version}
+    answer = await answer_task(repository, model.artifact.manifest.family, request, call)
+    response = np.empty(1, dtype=object)
+    response[0] = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+    return {"response": response}
+
+
+def _check(tensors: Tensors, specs: list[TensorSpec], max_rows: int) -> None:
+    """Names, data types, shapes, and one common number of rows."""
+    known = {spec.name: spec for spec in specs}
+    if unexpected := [name for name in tensors if name not in known]:
+        hint = f"the model's inputs: {', '.join(known)}"
+        raise ApiError("tensor_unexpected", f"the model has no input {unexpected[0][:60]!r}", field="inputs", hint=hint)
+    if missing := [s.name for s in specs if not s.optional and s.name not in tensors]:
+        raise ApiError("tensor_missing", f"input {missing[0]!r} was not sent", field=missing[0])
+    for name, tensor in tensors.items():
+        spec = known[name]
+        if dtype_name(tensor) != spec.dtype:
+            raise ApiError(
+                "tensor_dtype", f"input {name!r} is {dtype_name(tensor)}, the model takes {spec.dtype}", field=name
+            )
+        if not _fits(tensor.shape, spec.shape):
+            got, expected = list(tensor.shape), wire_shape(spec)
+            raise ApiError(
+                "tensor_shape", f"input {name!r} has shape {got}, the model takes {expected}", field=name,
+                hint="-1 stands for any length",
+            )  # fmt: skip
+    _check_rows({name: len(tensor) for name, tensor in tensors.items()}, max_rows)
+
+
+def _check_rows(rows: dict[str, int], max_rows: int) -> None:
+    first, count = next(iter(rows.items()))
+    if other := next((name for name, n in rows.items() if n != count), None):
+        raise ApiError("tensor_shape", f"{other!r} has {rows[other]} rows, {first!r} has {count}", field=other)
+    if count == 0:
+        raise ApiError("empty_batch", f"input {first!r} has no rows", field=first, hint="send at least one row")
+    if count > max_rows:
+        raise ApiError(
+            "too_many_rows", f"{count} rows came, the limit is {max_rows}", field=first, hint="split the request"
+        )
+
+
+def _fits(shape: tuple[int, ...], expected: list[int | str]) -> bool:
+    pairs = zip(shape, expected, strict=False)
+    return len(shape) == len(expected) and all(isinstance(e, str) or e in (-1, n) for n, e in pairs)
+
+
+def _check_wanted(wanted: Collection[str] | None, names: list[str]) -> None:
+    if wanted is not None and (unknown := [w for w in wanted if w not in names]):
+        raise ApiError(
+            "output_unknown", f"the model has no output {unknown[0][:60]!r}", field="outputs",
+            hint=f"the model's outputs: {', '.join(names)}",
+        )  # fmt: skip
+
+
+def _select(outputs: Tensors, wanted: Collection[str] | None) -> Tensors:
+    if wanted is None:
+        return outputs
+    _check_wanted(wanted, list(outputs))
+    return {name: outputs[name] for name in wanted}
+
+
+def _explanation(call: Call) -> Parameters:
+    assert call.model is not None
+    return {
+        "request_id": call.request_id,
+        "digest": call.model.digest,
+        "batch_rows": call.batch_rows,
+        **call.timings(),
+    }

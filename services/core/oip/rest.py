@@ -1,0 +1,81 @@
+"""The protocol's REST routes."""
+
+from __future__ import annotations
+
+from services.core.errors import ApiError
+from services.core.http.exchange import Exchange, Response, json_response, read_json_object
+from services.core.http.routes import Params, Routes
+from services.core.oip.codec import HEADER_LENGTH, decode_request, encode_response
+from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index
+from services.core.oip.inference import infer
+from services.core.repository import INFER_ROUTE, Repository
+from services.core.settings import Settings
+from services.core.version import VERSION
+
+
+class OipRoutes:
+    """Handlers of /v2/..."""
+
+    def __init__(self, repository: Repository, settings: Settings) -> None:
+        self._repository = repository
+        self._settings = settings
+
+    def register(self, routes: Routes) -> None:
+        routes.add("GET", "/v2", self.server)
+        routes.add("GET", "/v2/health/live", self.live, probe=True)
+        routes.add("GET", "/v2/health/ready", self.ready, probe=True)
+        routes.add("POST", "/v2/repository/index", self.index)
+        for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+            routes.add("GET", model, self.metadata, label="/v2/models/{name}")
+            routes.add("GET", f"{model}/ready", self.model_ready, label="/v2/models/{name}/ready", probe=True)
+            routes.add("GET", f"{model}/config", self.config, label="/v2/models/{name}/config")
+            routes.add("POST", f"{model}/infer", self.infer, label=INFER_ROUTE)
+
+    async def server(self, exchange: Exchange, params: Params) -> Response:
+        return json_response({"name": SERVER_NAME, "version": VERSION, "extensions": EXTENSIONS})
+
+    async def live(self, exchange: Exchange, params: Params) -> Response:
+        return json_response({"live": True})
+
+    async def ready(self, exchange: Exchange, params: Params) -> Response:
+        if not self._repository.ready:
+            raise ApiError("model_not_ready", self._repository.why_not_ready())
+        return json_response({"ready": True})
+
+    async def index(self, exchange: Exchange, params: Params) -> Response:
+        body = await exchange.read_body(self._settings.body_limit_bytes)
+        only_ready = bool(body) and read_json_object(body).get("ready") is True
+        return json_response([m for m in repository_index(self._repository) if m["state"] == "READY" or not only_ready])
+
+    async def metadata(self, exchange: Exchange, params: Params) -> Response:
+        model = self._repository.find(params["name"], params.get("version"))
+        return json_response(model_metadata(model, self._repository.versions(model.name)))
+
+    async def model_ready(self, exchange: Exchange, params: Params) -> Response:
+        model = self._repository.find(params["name"], params.get("version"))
+        return json_response({"name": model.name, "ready": True})
+
+    async def config(self, exchange: Exchange, params: Params) -> Response:
+        return json_response(model_config(self._repository.find(params["name"], params.get("version"))))
+
+    async def infer(self, exchange: Exchange, params: Params) -> Response:
+        model = exchange.call.model = self._repository.find(params["name"], params.get("version"))
+        body = await exchange.read_body(self._settings.body_limit_bytes)
+        request = decode_request(body, exchange.headers.get(HEADER_LENGTH))
+        outputs, parameters = await exchange.until_disconnect(
+            infer(
+                self._repository,
+                model,
+                request.tensors,
+                request.outputs,
+                exchange.call,
+                self._settings.max_request_rows,
+            )
+        )
+        document = {
+            "model_name": model.name,
+            "model_version": model.version,
+            "id": request.id,
+            "parameters": parameters,
+        }
+        return encode_response(document, outputs, request)

@@ -1,0 +1,43 @@
+"""The native task routes: raw data in, raw data out, the same over HTTP and inside a BYTES tensor."""
+
+from __future__ import annotations
+
+from services.core.call import Call
+from services.core.errors import ApiError
+from services.core.model import Json, ServedModel
+from services.core.repository import Repository
+
+
+async def answer_task(repository: Repository, family: str, request: Json, call: Call) -> Json:
+    """Answer one task request by the model it names.
+
+    request  the route's JSON object; `model` (`name` or `name:version`) and `version` choose the model
+    Returns the answer with the call's explanation. Raises ApiError or InputError.
+    """
+    model = _choose(repository, family, request)
+    call.model = model
+    body = await model.answer({k: v for k, v in request.items() if k not in ("model", "version")}, call)
+    call.finish()
+    model.metrics.answered(call)
+    return {**call.explanation(), **body}
+
+
+def _choose(repository: Repository, family: str, request: Json) -> ServedModel:
+    name, version = request.get("model"), request.get("version")
+    for field, value in (("model", name), ("version", version)):
+        if value is not None and not isinstance(value, str):
+            raise ApiError("invalid_request", f"{field} must be a string", field=field)
+    if name is None:
+        return repository.only(family)
+    name, _, tagged = name.partition(":")
+    if tagged and version and tagged != version:
+        raise ApiError("invalid_request", f"two versions are named: {tagged} and {version}", field="version")
+    model = repository.find(name, version or tagged or None)
+    if model.artifact.manifest.family != family:
+        raise ApiError(
+            "model_not_found",
+            f"model {name!r} is not of the family {family!r}",
+            field="model",
+            hint=f"it is served at {repository.families[model.artifact.manifest.family].route}",
+        )
+    return model

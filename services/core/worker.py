@@ -1,0 +1,68 @@
+"""One worker process: loads its models behind a live server, serves them over HTTP and gRPC, drains.
+
+start   listen on gRPC (NOT_SERVING), load and warm up in the background; /livez answers at once, /readyz when done
+stop    readiness off, gRPC refuses new calls and finishes running ones, batchers empty their queues
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Sequence
+
+from services.core.http.routes import Routes
+from services.core.http.routing import build_routes
+from services.core.model import Family
+from services.core.oip.grpc_server import GrpcServer
+from services.core.repository import Repository
+from services.core.settings import Settings
+
+log = logging.getLogger("pressroom.worker")
+
+
+class Worker:
+    """The serving state of this process."""
+
+    def __init__(self, families: Sequence[Family], settings: Settings) -> None:
+        self.settings = settings
+        self.repository = Repository(families, settings)
+        self.routes: Routes = build_routes(self.repository, settings)
+        self._grpc = GrpcServer(self.repository, settings) if settings.grpc_port else None
+        self._loading: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Raises RuntimeError if the gRPC port is taken; models that cannot be loaded leave the server not ready."""
+        if self._grpc is not None:
+            await self._grpc.start()
+        self._loading = asyncio.create_task(self._load())
+
+    async def stop(self) -> None:
+        """Finish what was accepted."""
+        if self._loading is not None:
+            self._loading.cancel()
+        self.repository.draining = True
+        if self._grpc is not None:
+            await self._grpc.set_serving(False)
+            await self._grpc.stop()
+        await self.repository.close()
+
+    async def _load(self) -> None:
+        await self.repository.load_all()
+        _calm_collector()
+        if self._grpc is not None:
+            await self._grpc.set_serving(self.repository.ready)
+        if self.repository.ready:
+            log.info("ready: %s", ", ".join(m.artifact.tag for m in self.repository.models()))
+        else:
+            log.error("not ready: %s", self.repository.why_not_ready())
+
+
+def _calm_collector() -> None:
+    """Keep Python's cyclic collector off the large, immortal heap of imported modules.
+
+    Walking it took tens of milliseconds at a time and set the p99 (82 -> 8 ms at 64 clients when frozen).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)

@@ -1,0 +1,227 @@
+"""Forecasts from iTransformer and CARD: raw series in, raw forecasts out.
+
+Start it alone with `pressroom serve forecast` or `bentoml serve services.forecast:Forecast`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
+
+from export.artifact import Artifact, ArtifactError, TensorSpec
+from models.errors import InputError
+from models.forecasting.frequency import Stamps
+from models.forecasting.pipeline import to_raw, to_tensors
+from models.forecasting.series import Window, read_series
+from models.forecasting.spec import ForecastSpec
+from models.forecasting.timestamps import check_instants
+from services.core.app import ServiceBase, pressroom_service
+from services.core.call import Call
+from services.core.errors import ApiError
+from services.core.model import Json, ServedModel, batch_policy, runtime_options
+from services.core.runtime import OnnxRuntime, Runtime, TorchRuntime
+from services.core.settings import Settings
+from services.core.tensors import Tensors
+from services.forecast_schema import ForecastRequest, ForecastResponse
+
+_KEYS = frozenset({"series", "horizon"})
+
+
+class ForecastModel(ServedModel):
+    """One served forecaster. L = look_back, H = horizon, C = columns."""
+
+    def __init__(self, artifact: Artifact, spec: ForecastSpec, runtime: Runtime, settings: Settings) -> None:
+        super().__init__(artifact, runtime, batch_policy(settings))
+        self.spec = spec
+        self._max_rows = settings.max_request_rows
+
+    @property
+    def inputs(self) -> list[TensorSpec]:
+        """The manifest's inputs with a free time axis: longer histories are cut to their last L rows."""
+        return [s.model_copy(update={"shape": [s.shape[0], "time", *s.shape[2:]]}) for s in super().inputs]
+
+    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
+        """history FP32 [B, >= L, C] and optionally timestamps INT64 [B, same] -> forecast FP32 [B, H, C]."""
+        history, stamps = tensors["history"], tensors.get("timestamps")
+        received, needed = history.shape[1], self.spec.look_back
+        if received < needed:
+            raise InputError(
+                "history_too_short",
+                f"got {received} time steps, the model needs {needed}",
+                field="history",
+                hint=f"send at least the last {needed} rows",
+            )
+        _check_finite(history)
+        if stamps is not None:
+            self._check_stamps(stamps, received)
+            stamps = stamps[:, -needed:]
+        forecast = await self._run(history[:, -needed:], stamps, call, "history")
+        notes: Json = {"history_received": received, "history_used": needed}
+        if self.spec.takes_marks:
+            notes["calendar"] = "absent" if stamps is None else "present"
+        return {"forecast": forecast.astype(np.float32)}, notes
+
+    async def answer(self, request: Json, call: Call) -> Json:
+        """The JSON route; see `services.forecast_schema`."""
+        if unknown := sorted(request.keys() - _KEYS):
+            raise InputError(
+                "invalid_request",
+                f"unknown field {unknown[0][:60]!r}",
+                field=unknown[0][:60],
+                hint="a request has the fields model, version, horizon, series",
+            )
+        horizon = self._read_horizon(request.get("horizon"))
+        windows = self._read_windows(request.get("series"))
+        forecasts = await self._forecast(windows, call)
+        return {"series": [self._write(w, f[:horizon]) for w, f in zip(windows, forecasts, strict=True)]}
+
+    def matches(self, answer: Json, expected: Json, tolerance: Json) -> bool:
+        pairs = zip(answer["series"], expected["series"], strict=True)
+        return all(
+            a["timestamps"] == e["timestamps"]
+            and a["values"].keys() == e["values"].keys()
+            and all(np.allclose(a["values"][c], e["values"][c], **tolerance) for c in e["values"])
+            for a, e in pairs
+        )
+
+    def _read_horizon(self, sent: Any) -> int:
+        if sent is None:
+            return self.spec.horizon
+        if type(sent) is not int or sent < 1:
+            raise InputError("invalid_request", "horizon must be a positive whole number", field="horizon")
+        if sent > self.spec.horizon:
+            raise InputError(
+                "horizon_too_long",
+                f"{sent} steps were asked for, the model forecasts {self.spec.horizon}",
+                field="horizon",
+                hint="ask for fewer steps, or pick a model trained for more (GET /v1/models)",
+            )
+        return sent
+
+    def _read_windows(self, series: Any) -> list[Window]:
+        entries = [series] if isinstance(series, dict) else series
+        if not isinstance(entries, list):
+            raise InputError("invalid_request", "series must be a list or an object", field="series")
+        if not entries:
+            raise InputError("empty_batch", "the request has no series", field="series", hint="send at least one")
+        if len(entries) > self._max_rows:
+            raise InputError(
+                "too_many_rows",
+                f"{len(entries)} series came, the limit is {self._max_rows}",
+                field="series",
+                hint="split the request",
+            )
+        return [read_series(entry, self.spec, f"series[{i}]") for i, entry in enumerate(entries)]
+
+    async def _forecast(self, windows: list[Window], call: Call) -> list[npt.NDArray[np.float64]]:
+        """Forecasts [H, C] in the order of the windows; windows of equal width go through the network together."""
+        widths: dict[int, list[int]] = {}
+        for i, window in enumerate(windows):
+            widths.setdefault(len(window.columns), []).append(i)
+        items = [self._tensors([windows[i] for i in members]) for members in widths.values()]
+        outputs = await self.batcher.submit(items, call)
+        found: dict[int, npt.NDArray[np.float64]] = {}
+        for members, output in zip(widths.values(), outputs, strict=True):
+            found |= zip(members, self._raw(output), strict=True)
+        return [found[i] for i in range(len(windows))]
+
+    def _tensors(self, windows: list[Window]) -> Tensors:
+        clocks = [w.axis.wall_clock for w in windows if w.axis is not None]
+        wall_clock = np.stack(clocks) if self.spec.takes_marks else None
+        tensors: Tensors = {**to_tensors(np.stack([w.history for w in windows]), wall_clock, self.spec, "series")}
+        return tensors
+
+    async def _run(
+        self, history: npt.NDArray[np.float32], stamps: Stamps | None, call: Call, field: str
+    ) -> npt.NDArray[np.float64]:
+        tensors: Tensors = {**to_tensors(history, stamps, self.spec, field)}
+        (output,) = await self.batcher.submit([tensors], call)
+        return self._raw(output)
+
+    def _raw(self, output: Tensors) -> npt.NDArray[np.float64]:
+        forecast = to_raw(output["forecast"], self.spec)
+        if not np.isfinite(forecast).all():
+            raise ApiError(
+                "inference_failed", "the forecast is not finite", hint="check the history for extreme values"
+            )
+        return forecast
+
+    def _check_stamps(self, stamps: Stamps, rows: int) -> None:
+        if stamps.shape[1] != rows:
+            raise InputError(
+                "length_mismatch", f"{stamps.shape[1]} timestamps for {rows} rows of history", field="timestamps"
+            )
+        for i, row in enumerate(stamps):
+            check_instants(row, f"timestamps[{i}]")
+            self.spec.frequency.check(row, f"timestamps[{i}]")
+
+    def _write(self, window: Window, forecast: npt.NDArray[np.float64]) -> Json:
+        columns = np.ascontiguousarray(forecast.T)
+        warnings = []
+        if window.received > self.spec.look_back:
+            message = f"got {window.received} time steps; the last {self.spec.look_back} were used"
+            warnings.append({"code": "history_truncated", "message": message})
+        return {
+            "id": window.id,
+            "timestamps": self._horizon_stamps(window, len(forecast)),
+            "values": dict(zip(window.columns, columns, strict=True)),
+            "history": {"received": window.received, "used": self.spec.look_back},
+            "warnings": warnings,
+        }
+
+    def _horizon_stamps(self, window: Window, steps: int) -> list[str] | list[int] | None:
+        if window.axis is None:
+            return None
+        return window.axis.write(self.spec.frequency.after(int(window.axis.instants[-1]), steps))
+
+
+class ForecastFamily:
+    """Loads forecasters."""
+
+    name: ClassVar[str] = "forecast"
+    route: ClassVar[str] = "/v1/forecast"
+    request: ClassVar[type[BaseModel]] = ForecastRequest
+    response: ClassVar[type[BaseModel]] = ForecastResponse
+
+    def load(self, artifact: Artifact, settings: Settings) -> ForecastModel:
+        try:
+            spec = ForecastSpec.from_settings(artifact.manifest.settings)
+        except (KeyError, ValueError, TypeError) as fault:
+            raise ArtifactError(
+                f"{artifact.tag}: settings are not a forecaster's: {fault}", "export it again"
+            ) from None
+        return ForecastModel(artifact, spec, _runtime(artifact, settings), settings)
+
+
+def _runtime(artifact: Artifact, settings: Settings) -> Runtime:
+    runtime, options = artifact.manifest.runtime, runtime_options(settings)
+    weights = artifact.file(runtime.file)
+    if runtime.kind == "onnx":
+        return OnnxRuntime(weights, options)
+    from safetensors.torch import load_file  # torch is imported only by services that need it
+
+    from models.forecasting.registry import architecture
+
+    known = architecture(artifact.manifest.architecture)
+    network = known.build(known.parse_config(artifact.manifest.hyper_parameters))
+    network.load_state_dict(load_file(weights))
+    return TorchRuntime(network, ["forecast"], options)
+
+
+def _check_finite(history: npt.NDArray[np.float32]) -> None:
+    if not np.isfinite(history).all():
+        place = [int(i) for i in np.argwhere(~np.isfinite(history))[0]]
+        raise InputError(
+            "value_not_finite",
+            f"row {place[0]}, step {place[1]}, column {place[2]} is not finite",
+            field=f"history{place}",
+            hint="fill or drop missing values before sending",
+        )
+
+
+@pressroom_service(ForecastFamily())
+class Forecast(ServiceBase):
+    """Forecasts from verified artifacts of published forecasters."""

@@ -1,0 +1,15 @@
+"""Every family in one process: the embedded default on one machine.
+
+Start it with `pressroom serve gateway` or `bentoml serve services.gateway:Gateway`. On Kubernetes each family is a
+service of its own instead.
+"""
+
+from __future__ import annotations
+
+from services.core.app import ServiceBase, pressroom_service
+from services.forecast import ForecastFamily
+
+
+@pressroom_service(ForecastFamily())
+class Gateway(ServiceBase):
+    """All families of verified artifacts behind one address."""
