@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
@@ -22,6 +24,7 @@ from export.golden.runners import run_case
 
 HOLDS, FINDING, MISUSE = 0, 1, 2
 PLAIN_WIDTH = 200  # columns when the output is a file or a pipe: one line an output, never folded
+LISTED = 3  # places named behind one finding before "and n more"
 COLOURS = {"ok": "green", "fail": "bold red", "error": "bold red", "unsupported": "yellow"}
 
 
@@ -78,34 +81,50 @@ def _print_table(reports: list[CaseReport]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=PLAIN_WIDTH)
-    console.print(_table(reports))
-    for report in reports:
-        for result in report.results:
-            if result.detail:
-                console.print(f"{report.path.stem} {result.output}: {result.detail}", markup=False, soft_wrap=True)
+    labels = _labels([report.path for report in reports])
+    console.print(_table(reports, labels))
+    for detail, places in _details(reports, labels).items():
+        more = f" and {len(places) - LISTED} more" if len(places) > LISTED else ""
+        console.print(f"{', '.join(places[:LISTED])}{more}: {detail}", markup=False, soft_wrap=True)
     broken = sum(not report.holds for report in reports)
     lines = sum(len(report.results) for report in reports)
     verdict = f"{broken} of them with findings" if broken else "all hold"
     console.print(f"{len(reports)} cases, {lines} outputs: {verdict}")
 
 
-def _table(reports: list[CaseReport]) -> Table:
+def _table(reports: list[CaseReport], labels: dict[Path, str]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading in ("case", "output", "shape"):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
-    for heading in ("max |diff|", "max rel", "tolerance", "verdict"):
+    for heading in ("case", "output", "shape", "max |diff|", "max rel", "tolerance", "verdict"):
         table.add_column(heading, no_wrap=True)
     for report in reports:
         for result in report.results:
-            table.add_row(*_row(report, result))
+            table.add_row(*_row(labels[report.path], result))
     return table
 
 
-def _row(report: CaseReport, result: OutputResult) -> list[str]:
-    shape = "[" + ", ".join(map(str, result.shape)) + "]" if result.max_abs is not None or result.shape else "-"
+def _row(label: str, result: OutputResult) -> list[str]:
+    compared = result.max_abs is not None or bool(result.shape)
+    shape = escape(str(list(result.shape))) if compared else "-"
     verdict = f"[{COLOURS[result.verdict]}]{result.verdict}[/]"
     numbers = [_short(result.max_abs), _short(result.max_rel), result.tolerance or "-"]
-    return [report.path.stem, result.output, shape.replace("[", r"\["), *numbers, verdict]
+    return [escape(label), escape(result.output), shape, *numbers, verdict]
+
+
+def _labels(paths: list[Path]) -> dict[Path, str]:
+    """A case goes by its file's name, or with its folder in front where two cases share one."""
+    count = Counter(path.stem for path in paths)
+    return {path: path.stem if count[path.stem] == 1 else f"{path.parent.name}/{path.stem}" for path in paths}
+
+
+def _details(reports: list[CaseReport], labels: dict[Path, str]) -> dict[str, list[str]]:
+    """What is wrong -> where, in the order met."""
+    found: dict[str, list[str]] = {}
+    for report in reports:
+        for result in report.results:
+            if result.detail:
+                place = labels[report.path] if result.output == "-" else f"{labels[report.path]} {result.output}"
+                found.setdefault(result.detail, []).append(place)
+    return found
 
 
 def _short(value: float | None) -> str:

@@ -69,15 +69,17 @@ class GoldenCase:
         return {name.removeprefix(start): t for name, t in self.tensors.items() if name.startswith(start)}
 
     def tolerance(self, output: str) -> Tolerance:
-        """`tolerance` for the output it applies to, `tolerance_intermediate` (where given) for every other one."""
+        """`tolerance`; or, where `tolerance` names one output only, `tolerance_intermediate` for the others."""
         main = self._section("tolerance")
-        other = self._section("tolerance_intermediate") or main
-        applies_to = str(main.get("applies_to", "")).removeprefix("output.")
-        chosen = main if applies_to in ("", output) else other
+        applies_to = str(main.get("applies_to"))
+        elsewhere = applies_to in self.tensors and applies_to != f"output.{output}"
+        chosen = (elsewhere and self._section("tolerance_intermediate")) or main
         try:
             return Tolerance(float(chosen["atol"]), float(chosen.get("rtol", 0.0)))
         except (KeyError, TypeError, ValueError) as error:
-            raise CaseError(f'{self.path.name}: "tolerance" must hold numbers "atol" and "rtol"') from error
+            raise CaseError(
+                f'{self.path.name}: "tolerance" must hold "atol" and "rtol", finite and not negative'
+            ) from error
 
     def _section(self, name: str) -> dict[str, Any]:
         found = self.document.get(name, {})

@@ -23,6 +23,10 @@ class Tolerance:
     atol: float
     rtol: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not (0 <= self.atol < math.inf and 0 <= self.rtol < math.inf):
+            raise ValueError(f"a tolerance is finite and not negative, got atol {self.atol}, rtol {self.rtol}")
+
     def __str__(self) -> str:
         return f"{self.atol:.3g} + {self.rtol:.3g}*|x|" if self.rtol else f"{self.atol:.3g}"
 
