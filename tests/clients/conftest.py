@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import numpy as np
@@ -83,3 +84,11 @@ def frame() -> pd.DataFrame:
     """Six hours of two columns in a zone."""
     index = pd.date_range("2024-03-10", periods=6, freq="h", tz="Asia/Shanghai", name="when")
     return pd.DataFrame({"b": np.arange(6.0), "a": np.arange(6.0) * 10}, index=index)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

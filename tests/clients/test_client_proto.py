@@ -1,4 +1,4 @@
-"""The shared protocol file: equal to what the protocol's public client carries, compiled from its source, copied whole."""
+"""The shared protocol file: equal to what the public client carries, compiled from its source, copied whole."""
 
 from __future__ import annotations
 

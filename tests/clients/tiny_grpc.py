@@ -1,3 +1,4 @@
+# ruff: noqa: N802 (methods carry the names of the RPCs)
 """The gRPC face of the tiny service: one method a call, over the client's message classes."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import Any
 
 import grpc
 from pressroom_client._grpc_messages import methods, set_parameters
-from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, Refusal, Seen, forecast
+from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
 
 
 class Calls:
@@ -30,12 +31,12 @@ class Calls:
                 if self._behaviour.stall:
                     self._behaviour.release.wait(10)
                 return getattr(self, name)(request, request_id)
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 self._refuse(context, refusal, request_id)
 
         return handle
 
-    def _refuse(self, context: grpc.ServicerContext, refusal: Refusal, request_id: str) -> None:
+    def _refuse(self, context: grpc.ServicerContext, refusal: RefusalError, request_id: str) -> None:
         error = {"error": {**refusal.envelope, "request_id": request_id}}
         trailing = [("x-request-id", request_id), *((k.lower(), v) for k, v in refusal.headers.items())]
         if refusal.raw is None:
@@ -96,4 +97,4 @@ class Calls:
 
     def _known(self, name: str) -> None:
         if name != "counter":
-            raise Refusal("model_not_found", 404, "NOT_FOUND")
+            raise RefusalError("model_not_found", 404, "NOT_FOUND")

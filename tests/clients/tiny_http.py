@@ -7,27 +7,29 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, Refusal, Seen, forecast
+from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
 
 Json = dict[str, Any]
+Receive = Callable[[], Awaitable[Json]]
+Send = Callable[[Json], Awaitable[None]]
 LENGTH = "inference-header-content-length"
 
 
 def app(behaviour: Behaviour) -> Callable[..., Awaitable[None]]:
     """The application; `behaviour` steers it."""
 
-    async def call(scope: Json, receive: Callable[[], Awaitable[Json]], send: Callable[[Json], Awaitable[None]]) -> None:
+    async def call(scope: Json, receive: Receive, send: Send) -> None:
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         request_id = headers.get("x-request-id", "made-by-server")
         body = await _body(receive)
         seen = Seen(f"{scope['method']} {scope['raw_path'].decode()}", headers, body)
         try:
             behaviour.meet(seen)
-            while behaviour.stall and not behaviour.release.is_set():
-                await asyncio.sleep(0.01)
+            if behaviour.stall:
+                await asyncio.to_thread(behaviour.release.wait, 10)
             said, content = _answer(seen, request_id)
             status = 200
-        except Refusal as refusal:
+        except RefusalError as refusal:
             status, said = refusal.http, refusal.headers
             content = refusal.raw
             if content is None:
@@ -37,7 +39,7 @@ def app(behaviour: Behaviour) -> Callable[..., Awaitable[None]]:
     return call
 
 
-async def _body(receive: Callable[[], Awaitable[Json]]) -> bytes:
+async def _body(receive: Receive) -> bytes:
     body, more = b"", True
     while more:
         event = await receive()
@@ -45,9 +47,7 @@ async def _body(receive: Callable[[], Awaitable[Json]]) -> bytes:
     return body
 
 
-async def _reply(
-    send: Callable[[Json], Awaitable[None]], status: int, headers: dict[str, str], content: bytes, behaviour: Behaviour
-) -> None:
+async def _reply(send: Send, status: int, headers: dict[str, str], content: bytes, behaviour: Behaviour) -> None:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
     if behaviour.trickle:
@@ -75,7 +75,7 @@ def _answer(seen: Seen, request_id: str) -> tuple[dict[str, str], bytes]:
     }
     if seen.name not in routes:
         code = "model_not_found" if "/models/" in seen.name else "route_not_found"
-        raise Refusal(code, 404, "NOT_FOUND")
+        raise RefusalError(code, 404, "NOT_FOUND")
     return {}, json.dumps(routes[seen.name]).encode()
 
 

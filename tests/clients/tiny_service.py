@@ -1,4 +1,4 @@
-"""A tiny server of Pressroom's wire format, over real HTTP and real gRPC on loopback: what the client is tested against.
+"""A tiny server of Pressroom's wire format, over real HTTP and real gRPC on loopback; the client is tested against it.
 
 It forecasts by counting up from the last value and echoes tensors. Tests queue refusals, which the next calls meet
 instead, and look at what arrived. Tensors pass through as bytes: nothing of the client's own codec runs here.
@@ -6,7 +6,6 @@ instead, and look at what arrived. Tensors pass through as bytes: nothing of the
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections import deque
@@ -43,7 +42,7 @@ MODEL = {
 }
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """An error of the server, on either transport; `raw` replaces the whole HTTP answer."""
 
     def __init__(
@@ -57,7 +56,7 @@ class Refusal(Exception):
         self.raw: bytes | None = None
 
     @classmethod
-    def bare(cls, http: int, body: bytes = b"", headers: dict[str, str] | None = None) -> Refusal:
+    def bare(cls, http: int, body: bytes = b"", headers: dict[str, str] | None = None) -> RefusalError:
         """An answer that is not Pressroom's: status and body only."""
         refusal = cls("", http, "UNKNOWN", headers=headers)
         refusal.raw = body
@@ -78,7 +77,7 @@ class Seen:
 class Behaviour:
     """What the next calls meet, and what has been seen."""
 
-    refusals: deque[Refusal] = field(default_factory=deque)
+    refusals: deque[RefusalError] = field(default_factory=deque)
     seen: list[Seen] = field(default_factory=list)
     release: threading.Event = field(default_factory=threading.Event)
     stall: bool = False  # accept, then say nothing until released
@@ -99,7 +98,7 @@ def forecast(payload: dict[str, Any], request_id: str) -> dict[str, Any]:
     """The native answer: every column counts up from its last value."""
     if payload.get("model", "counter") != "counter":
         hint = "GET /v1/models lists what is served"
-        raise Refusal("model_not_found", 404, "NOT_FOUND", field="model", hint=hint)
+        raise RefusalError("model_not_found", 404, "NOT_FOUND", field="model", hint=hint)
     steps = payload.get("horizon", HORIZON)
     return {
         "model": "counter",
@@ -117,7 +116,7 @@ def _one(series: dict[str, Any], steps: int) -> dict[str, Any]:
     received = len(next(iter(columns.values())))
     if received < LOOK_BACK:
         message = f"got {received} time steps, expected at least {LOOK_BACK}"
-        raise Refusal("history_too_short", 422, "INVALID_ARGUMENT", message=message, field="series[0].values")
+        raise RefusalError("history_too_short", 422, "INVALID_ARGUMENT", message=message, field="series[0].values")
     notes = [{"code": "history_truncated", "message": f"used the last {LOOK_BACK} of {received} time steps"}]
     return {
         "id": series.get("id"),
@@ -144,7 +143,9 @@ def http_server(behaviour: Behaviour) -> Iterator[str]:
     from tiny_http import app
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        settings = uvicorn.Config(app(behaviour), lifespan="off", ws="none", log_level="error", timeout_graceful_shutdown=1)
+        settings = uvicorn.Config(
+            app(behaviour), lifespan="off", ws="none", log_level="error", timeout_graceful_shutdown=1
+        )
         server = uvicorn.Server(settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ._frames import Template
 
-    One: TypeAlias = "History | pd.DataFrame | pd.Series[Any] | Mapping[str, ArrayLike]"
-    Histories: TypeAlias = "One | Mapping[str, History | pd.DataFrame] | Sequence[One]"
+One: TypeAlias = "History | pd.DataFrame | pd.Series[Any] | Mapping[str, ArrayLike]"
+Histories: TypeAlias = "One | Mapping[str, History | pd.DataFrame] | Sequence[One]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
