@@ -27,7 +27,7 @@ from services.core.settings import Settings
 from services.core.tensors import Tensors
 from services.forecast_schema import ForecastRequest, ForecastResponse
 
-_KEYS = frozenset({"series", "horizon"})
+_KEYS = frozenset({"model", "version", "horizon", "series"})
 
 
 class ForecastModel(ServedModel):
@@ -38,10 +38,12 @@ class ForecastModel(ServedModel):
         self.spec = spec
         self._max_rows = settings.max_request_rows
 
+        self._accepts = [s.model_copy(update={"shape": [s.shape[0], "time", *s.shape[2:]]}) for s in self.inputs]
+
     @property
-    def inputs(self) -> list[TensorSpec]:
-        """The manifest's inputs with a free time axis: longer histories are cut to their last L rows."""
-        return [s.model_copy(update={"shape": [s.shape[0], "time", *s.shape[2:]]}) for s in super().inputs]
+    def accepts(self) -> list[TensorSpec]:
+        """The signature with a free time axis: longer histories are cut to their last L rows."""
+        return self._accepts
 
     async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
         """history FP32 [B, >= L, C] and optionally timestamps INT64 [B, same] -> forecast FP32 [B, H, C]."""

@@ -36,8 +36,13 @@ class ServedModel(ABC):
 
     @property
     def inputs(self) -> list[TensorSpec]:
-        """Input tensors the model accepts; a family may widen the manifest's signature (e.g. longer histories)."""
+        """Input tensors as the manifest signs them."""
         return self.artifact.manifest.signature.inputs
+
+    @property
+    def accepts(self) -> list[TensorSpec]:
+        """Input tensors that pass the shape check; a family may widen the signature, e.g. by longer histories."""
+        return self.inputs
 
     @property
     def outputs(self) -> list[TensorSpec]:

@@ -16,7 +16,7 @@ async def answer_task(repository: Repository, family: str, request: Json, call: 
     """
     model = _choose(repository, family, request)
     call.model = model
-    body = await model.answer({k: v for k, v in request.items() if k not in ("model", "version")}, call)
+    body = await model.answer(request, call)
     call.finish()
     model.metrics.answered(call)
     return {**call.explanation(), **body}

@@ -38,7 +38,7 @@ async def infer(
     if tensors.keys() == {"request"} and all(spec.name != "request" for spec in model.inputs):
         outputs = await _native(repository, model, tensors, call)
         return _select(outputs, wanted), {"request_id": call.request_id}
-    _check(tensors, model.inputs, max_rows)
+    _check(tensors, model.accepts, max_rows)
     _check_wanted(wanted, [spec.name for spec in model.outputs])
     outputs, notes = await model.infer(tensors, call)
     call.finish()

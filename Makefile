@@ -1,0 +1,39 @@
+# Everything runs in .venv, which the first target that needs it creates.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo serve test lint bench clean
+
+setup: $(READY)
+
+# constraints.txt pins what our pinned dependencies bring along. tritonclient stays outside it: its metadata asks for an
+# older protobuf than the one it runs with.
+$(READY): pyproject.toml clients/python/pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e "clients/python[pandas,grpc]" -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0
+	touch $(READY)
+
+demo: setup
+	$(BIN)/python -m pressroom.demo
+
+serve: setup
+	$(BIN)/pressroom serve gateway
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: setup
+	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.serving
+
+clean:
+	rm -rf $(VENV) out
