@@ -51,8 +51,8 @@ class ChannelNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:  # [..., D] -> [..., D]
-        scale = self.weight * torch.rsqrt(self.running_var + self.EPS)
-        return (x - self.running_mean) * scale + self.bias
+        scale = self.weight / torch.sqrt(self.running_var + self.EPS)
+        return x * scale + (self.bias - self.running_mean * scale)
 
 
 class FeedForward(nn.Sequential):
@@ -86,7 +86,7 @@ class Attention(nn.Module):
         q, k, v = qkv.permute(3, 0, 1, 4, 2, 5)  # [B, G, h, R, d] each
         rows = self.norm_rows(self.merge_heads(self.along_rows(q, k, v)))
         width = self.norm_width(self.merge_heads(self.across_width(q, k, v)))
-        y: Tensor = self.norm_out(x + self.ff_rows(rows) + self.ff_width(width))
+        y: Tensor = self.norm_out(x + (self.ff_rows(rows) + self.ff_width(width)))
         return y
 
     def along_rows(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:  # [B, G, h, R, d] -> [B, G, h, R, d]
