@@ -1,6 +1,7 @@
 """What an export refuses, and what to do about it.
 
     ExportError
+    ├── OptionError            an option's value means nothing: misuse rather than a finding
     ├── CheckpointFileError    the file is no usable state dict
     ├── HyperParameterError    sizes missing, contradicting each other or the tensors
     ├── DataError              the training csv, its columns, its calendar or the scaler's numbers
@@ -21,6 +22,10 @@ class ExportError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class OptionError(ExportError):
+    """An option's value cannot be understood, or an option that goes with it is missing."""
 
 
 class CheckpointFileError(ExportError):

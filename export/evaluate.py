@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from export.artifact import Metric
-from export.errors import DataError
+from export.errors import DataError, OptionError
 from export.progress import Report, silent
 from export.runner import Runner
 from export.scaling import SPLITS, Split
@@ -26,9 +26,9 @@ STEP = "evaluate on the test rows"
 def evaluate(
     run: Runner, spec: ForecastSpec, table: TrainingTable | None, split: Split | None, report: Report = silent
 ) -> list[Metric]:
-    """MSE and MAE on the split's test rows. Raises DataError without csv, scaler or test rows."""
+    """MSE and MAE on the split's test rows. Raises OptionError without csv, scaler or test rows."""
     if table is None or split is None or split.test is None or spec.scaler is None:
-        raise DataError(
+        raise OptionError(
             "--evaluate needs a csv, a scaler and a split with test rows", f"give --data FILE --split {SPLITS[0]}"
         )
     first, last = split.test[0] - spec.look_back, split.test[1]

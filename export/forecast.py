@@ -17,7 +17,7 @@ from torch import nn
 from export import parity
 from export.artifact import EXAMPLE, PARITY, Metric, Runtime
 from export.checkpoints import Checkpoint, read_checkpoint
-from export.errors import CheckpointFileError, DataError, HyperParameterError
+from export.errors import CheckpointFileError, DataError, OptionError
 from export.evaluate import evaluate
 from export.example import make_example
 from export.forecast_data import DataOptions, Prepared, make_spec, prepare
@@ -156,8 +156,9 @@ def certify(network: Network, run: Runner, runtime: Runtime, name: str, files: P
     engine = "ONNX graph in onnxruntime" if runtime.kind == "onnx" else "network in torch"
     certificate = parity.certificate(results, tolerance, engine, runtime.opset)
     parity.save_cases(results, files / parity.CASES_FILE)
-    _write_json(files / PARITY, certificate)
-    _write_json(files / EXAMPLE, make_example(name, results[0].case, run, spec, tolerance))
+    (files / PARITY).write_text(json.dumps(certificate, indent=1) + "\n", encoding="utf-8")
+    example = make_example(name, results[0].case, run, spec, tolerance)
+    (files / EXAMPLE).write_text(json.dumps(example, ensure_ascii=False) + "\n", encoding="utf-8")
     return certificate
 
 
@@ -193,8 +194,4 @@ def _find(name: str) -> Architecture:
     try:
         return architecture(name)
     except UnknownArchitectureError as error:
-        raise HyperParameterError(str(error), "`pressroom export forecast --help` lists them") from None
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        raise OptionError(str(error), "`pressroom export forecast --help` lists them") from None

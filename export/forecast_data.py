@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from export.errors import DataError, HyperParameterError
+from export.errors import DataError, HyperParameterError, OptionError
 from export.hyperparameters import HyperParameters
 from export.scaling import SPLITS, Split, fit_scaler, read_scaler, split_rows
 from export.training_data import TrainingTable, parse_frequency, read_table
@@ -52,7 +52,7 @@ class Prepared:
 
 
 def prepare(options: DataOptions) -> Prepared:
-    """Read the csv and settle columns, frequency and scaler. Raises DataError with the flag to use."""
+    """Read the csv and settle columns, frequency and scaler. Raises OptionError or DataError."""
     table = read_table(options.data, columns=options.columns, freq=options.freq) if options.data else None
     split = split_rows(options.split, len(table.values)) if table and options.split else None
     columns = options.columns or (table.columns if table else None)
@@ -67,7 +67,7 @@ def prepare(options: DataOptions) -> Prepared:
         raise _no_scaler(options)
     frequency = (table.frequency if table else None) or (parse_frequency(options.freq) if options.freq else None)
     if frequency is None:
-        raise DataError("the sampling frequency is not known", "state it, e.g. --freq h, or give --data with dates")
+        raise OptionError("the sampling frequency is not known", "state it, e.g. --freq h, or give --data with dates")
     return Prepared(table=table, split=split, scaler=scaler, columns=columns, frequency=frequency, notes=notes)
 
 
@@ -111,11 +111,11 @@ def _given_scaler(path: Path, columns: tuple[str, ...] | None) -> tuple[Scaler, 
     return given.scaler, names
 
 
-def _no_scaler(options: DataOptions) -> DataError:
+def _no_scaler(options: DataOptions) -> OptionError:
     if options.data is not None:
         known = ", ".join(SPLITS)
-        return DataError("--data without --split: which rows was the network trained on?", f"{known}, or rows 0:8640")
-    return DataError(
+        return OptionError("--data without --split: which rows was the network trained on?", f"{known}, or rows 0:8640")
+    return OptionError(
         "the checkpoint holds no scaler and none was given",
         "give the training csv (--data FILE --split ett-hourly), numbers (--scaler FILE.json), or, for a network that "
         "normalises every window by itself, --scaler none",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from export.checkpoints import Checkpoint
-from export.errors import CheckpointFileError, HyperParameterError
+from export.errors import CheckpointFileError, HyperParameterError, OptionError
 from models.forecasting.architecture import Architecture, CheckpointError, ConfigError, ForecasterConfig
 
 FLAG, DIRECTORY, TENSORS, DATA, DEFAULT = "flag", "directory name", "tensor shapes", "data columns", "default"
@@ -73,10 +73,13 @@ def gather(
 
 
 def parse_flag(text: str) -> tuple[str, Any]:
-    """`d_model=256` -> ("d_model", 256). Numbers, true/false and null are read as such, everything else is text."""
+    """`d_model=256` -> ("d_model", 256). Numbers, true/false and null are read as such, everything else is text.
+
+    Raises OptionError without an equals sign.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise HyperParameterError(f"--set {text!r} is not NAME=VALUE", "for example --set d_model=256")
+        raise OptionError(f"--set {text!r} is not NAME=VALUE", "for example --set d_model=256")
     try:
         return name.strip(), json.loads(value.lower() if value in ("True", "False") else value)
     except ValueError:
@@ -106,7 +109,7 @@ def _from_directory(architecture: Architecture, path: Path, settings: str | None
     except ConfigError as error:
         if settings is None:
             return {}
-        raise HyperParameterError(
+        raise OptionError(
             f"--settings: {error}", "give the official directory's name unchanged, or use --set and --config"
         ) from None
 

@@ -57,6 +57,11 @@ class Difference:
     max_rel: float
     holds: bool
 
+    def as_json(self) -> dict[str, Any]:
+        """Numbers and verdict; JSON knows no infinity, so a forecast that is not finite is written as null."""
+        found = asdict(self)
+        return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in found.items()}
+
 
 @dataclass(frozen=True)
 class CaseResult:
@@ -196,8 +201,8 @@ def _entry(result: CaseResult) -> dict[str, Any]:
         "calendar": result.case.wall_clock is not None,
         "raw": result.case.raw,
         "shape": list(result.reference.shape),
-        "graph": asdict(result.graph),
-        "pipeline": None if result.pipeline is None else asdict(result.pipeline),
+        "graph": result.graph.as_json(),
+        "pipeline": None if result.pipeline is None else result.pipeline.as_json(),
     }
 
 

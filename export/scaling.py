@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from export.errors import DataError
+from export.errors import DataError, OptionError
 from export.training_data import TrainingTable
 from models.forecasting.scaler import Scaler
 
@@ -47,7 +47,7 @@ class GivenScaler:
 
 
 def split_rows(text: str, rows: int) -> Split:
-    """The intervals of a split for a file of `rows` rows. Raises DataError if it is unknown or does not fit."""
+    """The intervals of a split for a file of `rows` rows. OptionError if unknown, DataError if it does not fit."""
     if found := _RANGE.fullmatch(text):
         split = Split(text, (int(found[1]), int(found[2])), None)
     elif text in _ETT_MONTH:
@@ -56,7 +56,7 @@ def split_rows(text: str, rows: int) -> Split:
     elif text == "custom":
         split = Split(text, (0, int(rows * 0.7)), (rows - int(rows * 0.2), rows))
     else:
-        raise DataError(f"--split {text!r} is not known", f"use {', '.join(SPLITS)} or training rows like 0:8640")
+        raise OptionError(f"--split {text!r} is not known", f"use {', '.join(SPLITS)} or training rows like 0:8640")
     start, end = split.train
     last = max(end, split.test[1] if split.test else 0)
     if start >= end or last > rows:

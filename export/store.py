@@ -32,7 +32,7 @@ from export.artifact import (
     read_artifact,
     sha256_file,
 )
-from export.errors import StoreError
+from export.errors import OptionError, StoreError
 
 ARCHITECTURE_LABEL = "pressroom.architecture"
 VERDICT_LABEL = "pressroom.verdict"
@@ -61,14 +61,14 @@ def store_root() -> Path:
 
 
 def check_tag(name: str, version: str | None) -> None:
-    """Refuse names and versions BentoML would refuse or change, before any work is done."""
+    """Refuse (OptionError) names and versions BentoML would refuse or change, before any work is done."""
     for field, text in (("name", name), ("version", version)):
         try:
             if text is not None and (text != text.lower() or text == "latest"):
                 raise ValueError(f"got {text!r}")
             bentoml.Tag("x" if text is None else text, None)
         except ValueError:
-            raise StoreError(
+            raise OptionError(
                 f"--{field} {text!r} cannot be used",
                 "up to 63 lower-case letters, digits, '-', '_' and '.', starting and ending with a letter or digit",
             ) from None
@@ -103,6 +103,37 @@ def store(
         raise StoreError(
             f"the model store cannot be written: {error.strerror}", "check BENTOML_HOME and its space"
         ) from None
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One artifact of the store as its labels tell it; nothing is verified."""
+
+    name: str
+    version: str
+    family: str
+    architecture: str
+    digest: str
+    bytes: int
+    verdict: str
+
+
+def listed() -> list[Listed]:
+    """Every artifact in the store, by name, oldest version first."""
+    found = [m for m in bentoml.models.list() if DIGEST_LABEL in m.info.labels]
+    found.sort(key=lambda m: (m.tag.name, m.info.creation_time))
+    return [
+        Listed(
+            name=m.tag.name,
+            version=str(m.tag.version),
+            family=m.info.labels.get(FAMILY_LABEL, ""),
+            architecture=m.info.labels.get(ARCHITECTURE_LABEL, ""),
+            digest=m.info.labels[DIGEST_LABEL],
+            bytes=sum(f.stat().st_size for f in Path(m.path).rglob("*") if f.is_file()),
+            verdict=m.info.labels.get(VERDICT_LABEL, ""),
+        )
+        for m in found
+    ]
 
 
 def _held(name: str) -> dict[str, str]:

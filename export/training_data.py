@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from export.artifact import sha256_file
-from export.errors import DataError
+from export.errors import DataError, OptionError
 from models.errors import InputError
 from models.forecasting.frequency import Frequency, Stamps
 
@@ -57,11 +57,11 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None, freq: str | 
 
 
 def parse_frequency(text: str) -> Frequency:
-    """`Frequency.parse` with an exporter's error."""
+    """`Frequency.parse`, raising OptionError."""
     try:
         return Frequency.parse(text)
     except ValueError as error:
-        raise DataError(f"--freq: {error}") from None
+        raise OptionError(f"--freq: {error}") from None
 
 
 def detect_frequency(stamps: Stamps, file: str) -> Frequency:

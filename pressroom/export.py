@@ -1,0 +1,149 @@
+"""`pressroom export`: press an official checkpoint into an artifact of the model store."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pressroom.output import console, print_json, progress_bar
+
+if TYPE_CHECKING:
+    from export.forecast import Pressed
+
+_FORECAST = (
+    "Example: pressroom export forecast itransformer data/checkpoints/itransformer_etth1_96_96.safetensors "
+    "--name itransformer-etth1 --config data/checkpoints/itransformer_etth1_96_96.json "
+    "--data data/ett/ETTh1.csv --split ett-hourly --evaluate"
+)
+_BUNDLED = "Example: pressroom export bundled"
+
+
+class RuntimeChoice(StrEnum):
+    """What runs the weights."""
+
+    onnx = "onnx"
+    torch = "torch"
+
+
+def forecast(
+    architecture: Annotated[str, typer.Argument(help="The network: itransformer or card.")],
+    checkpoint: Annotated[Path, typer.Argument(exists=True, help="Official checkpoint.pth, or .safetensors.")],
+    name: Annotated[str, typer.Option(help="Name of the artifact in the model store.")],
+    version: Annotated[str | None, typer.Option(help="Its version. Default: the next whole number.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON with official hyper-parameters.")
+    ] = None,
+    settings: Annotated[
+        str | None,
+        typer.Option(help="Official settings directory name. Default: the one the checkpoint lies in, if it is one."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="One hyper-parameter; wins over --config and --settings."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Training csv: columns, frequency, scaler, real test windows."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Training rows of the csv: ett-hourly, ett-minute, custom (70/10/20) or FIRST:END."),
+    ] = None,
+    scaler: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|none", help="JSON with mean and std; none: the network normalises each window."),
+    ] = None,
+    freq: Annotated[str | None, typer.Option(help="Sampling frequency, e.g. h or 15min. Default: detected.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Column names in the network's order, comma separated. Default: the csv's.")
+    ] = None,
+    marks: Annotated[bool, typer.Option(help="Feed calendar marks to a network that can read them.")] = True,
+    runtime: Annotated[RuntimeChoice, typer.Option(help="What runs the weights.")] = RuntimeChoice.onnx,
+    evaluate: Annotated[bool, typer.Option(help="Measure MSE and MAE on the split's test rows.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Press a forecaster. Nothing is stored unless the parity certificate holds."""
+    with progress_bar() as report:
+        from export.forecast import ForecastJob, press
+        from export.forecast_data import DataOptions
+        from export.hyperparameters import Stated
+
+        named = tuple(part.strip() for part in columns.split(",")) if columns else None
+        job = ForecastJob(
+            architecture=architecture,
+            checkpoint=checkpoint,
+            name=name,
+            version=version,
+            stated=Stated(flags=set_ or (), config=config, settings=settings),
+            data=DataOptions(data=data, split=split, scaler=scaler, freq=freq, columns=named, marks=marks),
+            runtime=runtime.value,
+            evaluate=evaluate,
+        )
+        pressed = press(job, report)
+    _show([pressed], as_json)
+
+
+def bundled(as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False) -> None:
+    """Press the two checkpoints that come with the repository; what is up to date already is left alone."""
+    with progress_bar() as report:
+        from pressroom.bundled import press_bundled
+
+        found = press_bundled(report)
+    if as_json:
+        print_json([{"tag": s.tag, "digest": s.digest, "unchanged": s.unchanged} for s in found])
+        return
+    for stored in found:
+        console().print(f"{stored.tag}  {stored.digest}  {_state(stored.unchanged)}", markup=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its families."""
+    group = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="Press an official checkpoint into a verified artifact."
+    )
+    group.command(epilog=_FORECAST)(forecast)
+    group.command(epilog=_BUNDLED)(bundled)
+    app.add_typer(group, name="export", epilog=_FORECAST)
+
+
+def _show(pressed: list[Pressed], as_json: bool) -> None:
+    for one in pressed:
+        if as_json:
+            print_json(_as_json(one))
+            continue
+        screen = console()
+        certificate = one.certificate
+        screen.print(f"{one.stored.tag}  {one.stored.digest}  {_state(one.stored.unchanged)}", markup=False)
+        screen.print(
+            f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
+            f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
+            markup=False,
+        )
+        for metric in one.metrics:
+            screen.print(
+                f"{metric.name} {metric.value} on {metric.data}, {metric.split} [{metric.origin}]", markup=False
+            )
+        for note in one.notes:
+            screen.print(f"note: {note}", markup=False, soft_wrap=True)
+
+
+def _as_json(pressed: Pressed) -> dict[str, Any]:
+    stored, certificate = pressed.stored, pressed.certificate
+    return {
+        "name": stored.name,
+        "version": stored.version,
+        "tag": stored.tag,
+        "digest": stored.digest,
+        "unchanged": stored.unchanged,
+        "certificate": certificate,
+        "metrics": [metric.model_dump() for metric in pressed.metrics],
+        "hyper_parameter_origins": pressed.origins,
+        "notes": pressed.notes,
+    }
+
+
+def _state(unchanged: bool) -> str:
+    return "unchanged" if unchanged else "stored"
