@@ -7,6 +7,7 @@ that a caller who is still sending can read the 413.
 from __future__ import annotations
 
 import asyncio
+import json
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ Headers = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 DRAIN_BYTES = 256 * 2**20  # of a refused body, read and dropped
 DRAIN_SECONDS = 10.0
+_NOT_FINITE = (b"NaN", b"Infinity")
 _INFLATE = {b"gzip": 31, b"deflate": 15}  # zlib window bits
 
 
@@ -174,18 +176,30 @@ class Exchange:
 
 
 def read_json_object(body: bytes) -> dict[str, Any]:
-    """The body as a JSON object. Raises ApiError (invalid_json, invalid_request)."""
+    """The body as a JSON object. Raises ApiError (invalid_json, invalid_request).
+
+    NaN and Infinity are not JSON, but many clients write them: they are read here, so that the pipeline can refuse
+    them by their place.
+    """
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as fault:
-        raise ApiError(
-            "invalid_json",
-            f"the body is not JSON: {fault.msg} at character {fault.pos}",
-            hint="NaN and Infinity are not JSON; leave missing values out" if b"NaN" in body else None,
-        ) from None
+        document = _with_constants(body) if any(word in body for word in _NOT_FINITE) else None
+        if document is None:
+            raise ApiError(
+                "invalid_json", f"the body is not JSON: {fault.msg} at character {fault.pos}", hint="send UTF-8 JSON"
+            ) from None
     if not isinstance(document, dict):
         raise ApiError("invalid_request", "the body must be a JSON object")
     return document
+
+
+def _with_constants(body: bytes) -> Any:
+    """What Python's own reader, which knows NaN and Infinity, makes of the body; None if it is not JSON either."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _inflate(body: bytes, window_bits: int, limit: int) -> bytes:
