@@ -1,12 +1,21 @@
-"""`pressroom serve`: start the BentoML service of a family, or of all of them."""
+"""`pressroom serve`: start the BentoML service of a family, or of all of them.
+
+With nothing to serve (an empty store and no `--models`), the checkpoints bundled with a clone are pressed first.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-from typing import Annotated, Any, NoReturn
+import sys
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+from pressroom.output import fail, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from services.core.settings import LoadedSettings
 
 SERVICES = {"gateway": "services.gateway:Gateway", "forecast": "services.forecast:Forecast"}
 _EXAMPLE = "Example: pressroom serve gateway --port 3000 --grpc-port 3001"
@@ -29,24 +38,21 @@ def serve(
 
     if service not in SERVICES:
         raise typer.BadParameter(f"{service!r}: there are {', '.join(SERVICES)}", param_hint="SERVICE")
-    flags = {
-        "host": host,
-        "port": port,
-        "grpc_port": grpc_port,
-        "workers": workers,
-        "models": models,
-    }
+    flags = {"host": host, "port": port, "grpc_port": grpc_port, "workers": workers, "models": models}
     try:
         loaded = load_settings(flags)
     except SettingsError as fault:
-        _fail(str(fault), "see `pressroom serve gateway --print-config` for all settings")
+        _misuse(str(fault), "`pressroom serve gateway --print-config` lists the settings")
     if print_config:
-        _show(loaded.values.model_dump(), loaded.origins, as_json)
+        _show(loaded, as_json)
         return
+    settings = loaded.values
     for name in ("port", "grpc_port"):
-        _require_free(loaded.values.host, getattr(loaded.values, name), name)
+        _require_free(settings.host, getattr(settings, name), name)
+    if not settings.models:
+        _press_bundled_if_empty()
     os.environ |= as_environment(loaded)
-    _run(SERVICES[service], loaded.values.host, loaded.values.port)
+    _run(SERVICES[service], settings.host, settings.port)
 
 
 def _run(target: str, host: str, port: int) -> None:
@@ -55,8 +61,19 @@ def _run(target: str, host: str, port: int) -> None:
     from bentoml._internal.log import configure_server_logging
 
     configure_server_logging()  # type: ignore[no-untyped-call]
-    load(target)  # first, so that importing it prepares this process before BentoML makes its directories
+    load(target).inject_config()  # as `bentoml serve` does
     serve_http(target, host=host, port=port, working_dir=os.getcwd())
+
+
+def _press_bundled_if_empty() -> None:
+    from export.artifact import stored_versions
+    from pressroom.bundled import TRAINING_CSV, press_bundled
+
+    if stored_versions() or not TRAINING_CSV.exists():
+        return
+    print("the model store is empty: pressing the bundled checkpoints (once, under a minute)", file=sys.stderr)
+    with progress_bar() as report:
+        press_bundled(report)
 
 
 def _require_free(host: str, port: int, name: str) -> None:
@@ -67,27 +84,19 @@ def _require_free(host: str, port: int, name: str) -> None:
         try:
             probe.bind((host, port))
         except OSError as fault:
-            _fail(f"{name} {port} on {host}: {fault.strerror}", f"choose another with --{name.replace('_', '-')}")
+            _misuse(f"{name} {port} on {host}: {fault.strerror}", f"choose another with --{name.replace('_', '-')}")
 
 
-def _show(values: dict[str, Any], origins: dict[str, str], as_json: bool) -> None:
+def _show(loaded: LoadedSettings, as_json: bool) -> None:
+    values, origins = loaded.values.model_dump(), loaded.origins
     if as_json:
-        import json
-
-        print(json.dumps({name: {"value": v, "origin": origins[name]} for name, v in values.items()}, indent=2))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("setting", "value", "origin")
-    for name, value in values.items():
-        table.add_row(name, str(value), origins[name])
-    Console().print(table)
+        print_json({name: {"value": value, "origin": origins[name]} for name, value in values.items()})
+    else:
+        print_table(("setting", "value", "origin"), [(n, str(v), origins[n]) for n, v in values.items()])
 
 
-def _fail(message: str, hint: str) -> NoReturn:
-    typer.echo(f"error: {message}\nhint: {hint}", err=True)
-    raise typer.Exit(2)
+def _misuse(message: str, hint: str) -> NoReturn:
+    raise typer.Exit(fail(message, hint, 2, as_json=False))
 
 
 def register(app: typer.Typer) -> None:
