@@ -79,10 +79,10 @@ class Behaviour:
 
     refusals: deque[RefusalError] = field(default_factory=deque)
     seen: list[Seen] = field(default_factory=list)
+    arrived: threading.Event = field(default_factory=threading.Event)
     release: threading.Event = field(default_factory=threading.Event)
     stall: bool = False  # accept, then say nothing until released
     trickle: bool = False  # answer a byte at a time
-    last: dict[str, Any] = field(default_factory=dict)
 
     def reset(self) -> None:
         self.release.set()
@@ -90,6 +90,7 @@ class Behaviour:
 
     def meet(self, seen: Seen) -> None:
         self.seen.append(seen)
+        self.arrived.set()
         if self.refusals:
             raise self.refusals.popleft()
 

@@ -84,7 +84,7 @@ def grpc_error(
     default = _GRPC_GROUPS.get(status, ServerFault)
     if envelope is None:
         default = _without_envelope(status, details, default)
-    return _from_envelope(
+    error = _from_envelope(
         envelope or {"message": details or f"the server answered {status}"},
         default,
         code=_code(default, f"grpc_{status.lower()}"),
@@ -93,6 +93,9 @@ def grpc_error(
         request_id=_text(trailing.get(c.REQUEST_ID.lower())) or request_id,
         retry_after=_retry_after({k: _text(v) for k, v in trailing.items()}, envelope, wall),
     )
+    if type(error) is APITimeoutError:
+        error.phase = "connect" if status == "UNAVAILABLE" else "read"
+    return error
 
 
 def _code(kind: type[PressroomError], otherwise: str) -> str:
@@ -103,7 +106,9 @@ def _code(kind: type[PressroomError], otherwise: str) -> str:
 def _without_envelope(status: str, details: str, default: type[PressroomError]) -> type[PressroomError]:
     """Statuses the library itself makes: these did not come from a Pressroom server."""
     if status == "UNAVAILABLE":
-        return APIConnectionError
+        # Only grpcio's words tell a connection that was never opened in time from one that was refused.
+        late = any(words in details for words in ("timed out", "handshaker shutdown"))
+        return APITimeoutError if late else APIConnectionError
     if status == "DEADLINE_EXCEEDED":
         return APITimeoutError
     if status == "RESOURCE_EXHAUSTED" and "larger than max" in details:
