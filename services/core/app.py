@@ -57,6 +57,7 @@ class PressroomService(Service[Any]):
     def to_asgi(self, is_main: bool = True) -> Any:
         from services.core.http.front import Front
 
+        logging.getLogger("pressroom").setLevel(logging.INFO)
         logging.getLogger("uvicorn.access").disabled = True  # costs more than the request it describes
         return Front(self.worker.routes, super().to_asgi(is_main=is_main), self.settings.request_timeout_ms)
 
