@@ -30,7 +30,7 @@ from export.runner import GRAPH_FILE, WEIGHTS_FILE, Runner, module_runner, onnx_
 from export.store import Stored, check_tag, file_entries, store
 from models.errors import InputError
 from models.forecasting.architecture import Architecture, CheckpointError
-from models.forecasting.registry import UnknownArchitectureError, architecture
+from models.forecasting.registry import UnknownArchitectureError, architecture, detect
 from models.forecasting.spec import ForecastSpec
 
 RuntimeKind = Literal["onnx", "torch"]
@@ -117,6 +117,7 @@ def load_network(job: ForecastJob, report: Report = silent) -> Network:
     record = _find(job.architecture)
     report(_STEPS[0], 0, len(_STEPS))
     checkpoint = read_checkpoint(job.checkpoint)
+    _check_kind(record, checkpoint)
     report(_STEPS[1], 1, len(_STEPS))
     prepared = prepare(job.data)
     hyper = gather(record, checkpoint, job.stated, len(prepared.columns) if prepared.columns else None)
@@ -188,6 +189,16 @@ def _build(record: Architecture, checkpoint: Checkpoint, hyper: HyperParameters)
     module = record.build(hyper.config)
     module.load_state_dict(translation.state, strict=True)
     return module, translation.dropped
+
+
+def _check_kind(record: Architecture, checkpoint: Checkpoint) -> None:
+    """Tell apart the wrong network from the wrong sizes: the former would be reported as dozens of missing tensors."""
+    seen = detect(checkpoint.state)
+    if seen is not None and seen != record.name:
+        raise CheckpointFileError(
+            f"{checkpoint.path.name} is a checkpoint of {seen}, not of {record.name}",
+            f"pressroom export forecast {seen} {checkpoint.path.name} ...",
+        )
 
 
 def _find(name: str) -> Architecture:

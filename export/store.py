@@ -55,8 +55,11 @@ class Stored:
 
 
 def store_root() -> Path:
-    """The model store's directory: `models` in BENTOML_HOME."""
-    store: Any = BentoMLContainer.model_store.get()
+    """The model store's directory: `models` in BENTOML_HOME. Raises StoreError if that cannot be had."""
+    try:
+        store: Any = BentoMLContainer.model_store.get()
+    except (OSError, bentoml.exceptions.BentoMLException) as error:
+        raise StoreError(f"the model store cannot be opened: {error}", "check BENTOML_HOME") from None
     return Path(store._path)
 
 
@@ -120,6 +123,7 @@ class Listed:
 
 def listed() -> list[Listed]:
     """Every artifact in the store, by name, oldest version first."""
+    store_root()  # says what is wrong with BENTOML_HOME, should anything be
     found = [m for m in bentoml.models.list() if DIGEST_LABEL in m.info.labels]
     found.sort(key=lambda m: (m.tag.name, m.info.creation_time))
     return [

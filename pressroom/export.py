@@ -13,11 +13,11 @@ from pressroom.output import console, print_json, progress_bar
 if TYPE_CHECKING:
     from export.forecast import Pressed
 
-_FORECAST = (
-    "Example: pressroom export forecast itransformer data/checkpoints/itransformer_etth1_96_96.safetensors "
-    "--name itransformer-etth1 --config data/checkpoints/itransformer_etth1_96_96.json "
-    "--data data/ett/ETTh1.csv --split ett-hourly --evaluate"
-)
+_FORECAST = """\b
+Example:
+  pressroom export forecast itransformer data/checkpoints/itransformer_etth1_96_96.safetensors \\
+    --name itransformer-etth1 --config data/checkpoints/itransformer_etth1_96_96.json \\
+    --data data/ett/ETTh1.csv --split ett-hourly --evaluate"""
 _BUNDLED = "Example: pressroom export bundled"
 
 

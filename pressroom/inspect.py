@@ -36,7 +36,9 @@ def open_named(target: str) -> Artifact:
     """Open NAME or NAME:VERSION. Raises OptionError if the store has no such artifact, ArtifactError if damaged."""
     from export.artifact import open_artifact, stored_versions
     from export.errors import OptionError
+    from export.store import store_root
 
+    store_root()  # says what is wrong with BENTOML_HOME, should anything be
     name, _, version = target.partition(":")
     held = stored_versions()
     if name not in held or (version not in ("", "latest") and version not in held[name]):

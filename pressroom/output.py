@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from export.progress import Report
 
-PLAIN_WIDTH = 200  # columns when the output is a file or a pipe: one line a row, never folded
+PLAIN_WIDTH = 400  # columns when the output is a file or a pipe: one line a row, never folded
 
 
 def print_json(value: Any) -> None:
@@ -34,9 +34,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, show_header=any(headings))
     for heading in headings:
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     console().print(table)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from export.parity import CaseResult
 
 GOLDEN = "golden"
-_EXAMPLE = "Examples: pressroom verify card-etth1    pressroom verify golden tests/golden"
+_EXAMPLE = """\b
+Examples:
+  pressroom verify card-etth1
+  pressroom verify golden tests/golden"""
 
 
 def verify(
