@@ -8,6 +8,8 @@ compatible mates (same bucket: equal shapes beyond the first axis, equal dtypes 
 - A request of more than `max_rows` rows is cut into pieces that queue like everyone else's.
 - A batch that raises is retried by halves, so that only the guilty job fails.
 - Expired and cancelled jobs are dropped before they run. A full queue refuses at once, with the time to come back.
+- Interactive requests go before those marked `batch`, which are never passed over for more than `PATIENCE_S`.
+- A model that fails repeatedly is given a pause (`services.core.circuit`).
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-import numpy as np
-
 from services.core.call import Call
+from services.core.circuit import Circuit
 from services.core.errors import ApiError
+from services.core.job import Job, Outcome, cut, glue, join, split
 from services.core.tensors import Tensors
 
 log = logging.getLogger("pressroom.batcher")
 
-Outcome = Tensors | BaseException
+PATIENCE_S = 2.0  # a `batch` request that waited this long goes first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +42,15 @@ class BatchPolicy:
     max_rows        rows in one forward pass, >= 1; 1 switches batching off
     max_delay_ms    longest wait for company, >= 0; 0 = never wait
     max_queue_rows  rows that may wait; beyond this: 429 / RESOURCE_EXHAUSTED
+    max_failures    consecutive failed requests that open the model's circuit, >= 1
+    cooldown_s      seconds an open circuit refuses
     """
 
     max_rows: int = 64
     max_delay_ms: float = 2.0
     max_queue_rows: int = 2048
+    max_failures: int = 10
+    cooldown_s: float = 5.0
 
 
 class BatchObserver(Protocol):
@@ -52,22 +58,6 @@ class BatchObserver(Protocol):
 
     def queue(self, rows: int) -> None: ...
     def batch(self, rows: int) -> None: ...
-
-
-class Job:
-    """Tensors of one request (or one piece of it) and the future of its outcome."""
-
-    __slots__ = ("batch_rows", "began", "ended", "future", "key", "queued", "rows", "submitted", "tensors", "timer")
-
-    def __init__(self, tensors: Tensors, rows: int, future: asyncio.Future[Tensors]) -> None:
-        self.tensors = tensors
-        self.rows = rows
-        self.key = tuple((name, t.dtype.char, t.shape[1:]) for name, t in tensors.items())
-        self.future = future
-        self.timer: asyncio.TimerHandle | None = None
-        self.queued = True
-        self.batch_rows = 0
-        self.submitted = self.began = self.ended = perf_counter()
 
 
 class Batcher:
@@ -81,7 +71,9 @@ class Batcher:
         self._run = run
         self._observer = observer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
-        self._jobs: deque[Job] = deque()
+        self._interactive: deque[Job] = deque()
+        self._patient: deque[Job] = deque()  # priority `batch`
+        self.circuit = Circuit(policy.max_failures, policy.cooldown_s)
         self._queued_rows = 0
         self._running = False
         self._closed = False
@@ -96,10 +88,10 @@ class Batcher:
         """Queue the tensors of one request and await their outputs.
 
         items  one entry for each set of equally shaped rows the request brings, usually one
-        Raises ApiError: queue_full, shutting_down, deadline_exceeded, inference_failed.
+        Raises ApiError: queue_full, shutting_down, circuit_open, deadline_exceeded, inference_failed.
         Cancelling the caller drops what has not begun.
         """
-        pieces = [self._cut(tensors) for tensors in items]
+        pieces = [cut(tensors, self.policy.max_rows) for tensors in items]
         jobs = [job for piece in pieces for job in piece]
         self._enqueue(jobs, call)
         try:
@@ -108,7 +100,7 @@ class Batcher:
             for job in jobs:
                 self._release(job)
         call.ran(jobs[0].submitted, min(j.began for j in jobs), max(j.ended for j in jobs), jobs[0].batch_rows)
-        return [_glue([outputs[job] for job in piece]) for piece in pieces]
+        return [glue([outputs[job] for job in piece]) for piece in pieces]
 
     async def close(self) -> None:
         """Refuse new work, finish what was accepted, stop the thread."""
@@ -116,26 +108,19 @@ class Batcher:
         await self._idle.wait()
         self._thread.shutdown(wait=False)
 
-    def _cut(self, tensors: Tensors) -> list[Job]:
-        rows, step = len(next(iter(tensors.values()))), self.policy.max_rows
-        future = asyncio.get_running_loop().create_future
-        if rows <= step:
-            return [Job(tensors, rows, future())]
-        starts = range(0, rows, step)
-        return [Job({n: t[i : i + step] for n, t in tensors.items()}, min(step, rows - i), future()) for i in starts]
-
     def _enqueue(self, jobs: list[Job], call: Call) -> None:
         rows = sum(job.rows for job in jobs)
         if self._closed:
             raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
         if self._queued_rows + rows > self.policy.max_queue_rows:
             raise self._full()
+        self.circuit.check()
         loop = asyncio.get_running_loop()
         if call.deadline is not None:
             until = loop.time() + call.deadline - perf_counter()
             for job in jobs:
                 job.timer = loop.call_at(until, _expire, job)
-        self._jobs.extend(jobs)
+        (self._interactive if call.interactive else self._patient).extend(jobs)
         self._idle.clear()
         self._count(rows)
         if not self._running:
@@ -196,31 +181,40 @@ class Batcher:
         loop.run_in_executor(self._thread, self._execute, batch).add_done_callback(lambda f: self._finish(batch, f))
 
     def _take(self) -> list[Job]:
-        """The oldest live job and its compatible mates; the others keep their order."""
+        """The first live job in turn and its compatible mates; the others keep their order."""
         batch: list[Job] = []
+        room = self.policy.max_rows
+        for queue in self._in_turn():
+            room = self._take_from(queue, batch, room)
+        if batch:
+            self._last_batch = (len(batch), self.policy.max_rows - room)
+        return batch
+
+    def _in_turn(self) -> tuple[deque[Job], deque[Job]]:
+        overdue = bool(self._patient) and perf_counter() - self._patient[0].submitted > PATIENCE_S
+        return (self._patient, self._interactive) if overdue else (self._interactive, self._patient)
+
+    def _take_from(self, queue: deque[Job], batch: list[Job], room: int) -> int:
         later: list[Job] = []
-        rows = 0
-        while self._jobs and rows < self.policy.max_rows:
-            job = self._jobs.popleft()
+        while queue and room > 0:
+            job = queue.popleft()
             if job.future.done():  # expired or cancelled
                 self._leave_queue(job)
-            elif not batch or (job.key == batch[0].key and rows + job.rows <= self.policy.max_rows):
+            elif not batch or (job.key == batch[0].key and job.rows <= room):
                 batch.append(job)
-                rows += job.rows
+                room -= job.rows
                 self._leave_queue(job)
             else:
                 later.append(job)
-        self._jobs.extendleft(reversed(later))
-        if batch:
-            self._last_batch = (len(batch), rows)
-        return batch
+        queue.extendleft(reversed(later))
+        return room
 
     def _execute(self, batch: list[Job]) -> list[Outcome]:
         """In the model's thread: one outcome a job."""
         began = perf_counter()
         try:
-            outputs = self._run(_join(batch))
-            outcomes: list[Outcome] = _split(outputs, batch)
+            outputs = self._run(join(batch))
+            outcomes: list[Outcome] = split(outputs, batch)
         except Exception as fault:
             if len(batch) > 1:
                 half = len(batch) // 2
@@ -236,44 +230,28 @@ class Batcher:
     def _finish(self, batch: list[Job], done: asyncio.Future[list[Outcome]]) -> None:
         self._running = False
         for job, outcome in zip(batch, done.result(), strict=True):
-            if job.future.done():
-                continue
-            if isinstance(outcome, BaseException):
-                job.future.set_exception(_failure(outcome))
-            else:
-                job.future.set_result(outcome)
+            self._settle(job, outcome)
         self._measure(batch)
-        if self._jobs:
+        if self._interactive or self._patient:
             self._schedule(asyncio.get_running_loop())
         else:
             self._idle.set()
+
+    def _settle(self, job: Job, outcome: Outcome) -> None:
+        failed = isinstance(outcome, BaseException)
+        (self.circuit.failed if failed else self.circuit.succeeded)()
+        if job.future.done():
+            return
+        if isinstance(outcome, BaseException):
+            job.future.set_exception(_failure(outcome))
+        else:
+            job.future.set_result(outcome)
 
     def _measure(self, batch: list[Job]) -> None:
         rows = sum(job.rows for job in batch)
         seconds = max(batch[-1].ended - batch[0].began, 1e-6)
         self._rows_per_second += 0.2 * (rows / seconds - self._rows_per_second)
         self._observer.batch(rows)
-
-
-def _glue(pieces: list[Tensors]) -> Tensors:
-    if len(pieces) == 1:
-        return pieces[0]
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-
-
-def _join(batch: list[Job]) -> Tensors:
-    if len(batch) == 1:
-        return batch[0].tensors
-    return {name: np.concatenate([job.tensors[name] for job in batch]) for name in batch[0].tensors}
-
-
-def _split(outputs: Tensors, batch: list[Job]) -> list[Outcome]:
-    pieces: list[Outcome] = []
-    row = 0
-    for job in batch:
-        pieces.append({name: t[row : row + job.rows] for name, t in outputs.items()})
-        row += job.rows
-    return pieces
 
 
 def _failure(fault: BaseException) -> BaseException:

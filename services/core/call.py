@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from services.core.model import ServedModel
 
+PRIORITIES = ("interactive", "batch")
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -26,14 +27,27 @@ def request_id_from(sent: str | None) -> str:
 class Call:
     """State of one request. Times are `time.perf_counter()` seconds."""
 
-    __slots__ = ("batch_rows", "began", "deadline", "ended", "finished", "model", "protocol", "request_id", "route",
-                 "started", "submitted")  # fmt: skip
+    __slots__ = (
+        "batch_rows",
+        "began",
+        "deadline",
+        "ended",
+        "finished",
+        "interactive",
+        "model",
+        "protocol",
+        "request_id",
+        "route",
+        "started",
+        "submitted",
+    )
 
     def __init__(self, route: str, protocol: str, request_id: str, deadline: float | None = None) -> None:
         self.route = route
         self.protocol = protocol  # "http" or "grpc"
         self.request_id = request_id
         self.deadline = deadline  # perf_counter seconds, or None
+        self.interactive = True  # False: priority `batch`, served after interactive requests
         self.model: ServedModel | None = None
         self.batch_rows = 0
         self.started = self.submitted = self.began = self.ended = self.finished = perf_counter()

@@ -237,3 +237,67 @@ async def test_stage_times_add_up_to_the_request():
     assert all(seconds >= 0 for seconds in stages.values())
     assert sum(stages.values()) == pytest.approx(one.finished - one.started, abs=1e-9)
     assert one.batch_rows == 1
+
+
+async def test_interactive_requests_go_before_batch_requests_that_came_earlier():
+    batcher, model, recorder = make(BatchPolicy(max_rows=2, max_delay_ms=0))
+    first = await hold(batcher, model)
+    order: list[str] = []
+
+    async def labelled(label: str, interactive: bool, value: float) -> None:
+        one = call()
+        one.interactive = interactive
+        await batcher.submit([rows(value)], one)
+        order.append(label)
+
+    waiting = [asyncio.create_task(labelled(f"batch {i}", False, i)) for i in range(2)]
+    await until(lambda: recorder.queued[-1] == 2)
+    waiting += [asyncio.create_task(labelled(f"interactive {i}", True, i)) for i in range(2)]
+    await until(lambda: recorder.queued[-1] == 4)
+    model.gate.set()
+    await asyncio.gather(first, *waiting)
+    assert [label.split()[0] for label in order] == ["interactive"] * 2 + ["batch"] * 2
+
+
+async def test_a_batch_request_is_not_passed_over_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("services.core.batcher.PATIENCE_S", 0.0)
+    batcher, model, recorder = make(BatchPolicy(max_rows=1, max_delay_ms=0))
+    first = await hold(batcher, model)
+    patient, hasty = call(), call()
+    patient.interactive = False
+    waiting = [asyncio.create_task(batcher.submit([rows(6)], hasty))]
+    waiting.append(asyncio.create_task(batcher.submit([rows(5)], patient)))
+    await until(lambda: recorder.queued[-1] == 2)
+    model.gate.set()
+    await asyncio.gather(first, *waiting)
+    assert patient.began < hasty.began
+
+
+async def test_a_model_that_fails_again_and_again_is_given_a_pause_and_recovers():
+    batcher, model, _ = make(BatchPolicy(max_delay_ms=0, max_failures=3, cooldown_s=0.05))
+    for _ in range(3):
+        with pytest.raises(ApiError) as failed:
+            await ask(batcher, rows(13))
+        assert failed.value.code == "inference_failed"
+    runs = len(model.shapes)
+    with pytest.raises(ApiError) as refused:
+        await ask(batcher, rows(1))
+    assert refused.value.code == "circuit_open"
+    assert refused.value.retry_after_ms > 0
+    assert len(model.shapes) == runs  # refused without running
+    async with asyncio.timeout(5):
+        while batcher.circuit.is_open:
+            try:
+                np.testing.assert_array_equal(await ask(batcher, rows(1)), 2 * rows(1)["x"])
+            except ApiError as still_open:
+                assert still_open.code == "circuit_open"
+                await asyncio.sleep(0.005)
+
+
+async def test_one_success_between_failures_keeps_the_circuit_closed():
+    batcher, _, _ = make(BatchPolicy(max_delay_ms=0, max_failures=2))
+    for _ in range(3):
+        with pytest.raises(ApiError):
+            await ask(batcher, rows(13))
+        await ask(batcher, rows(1))
+    assert not batcher.circuit.is_open
