@@ -12,13 +12,14 @@ from pressroom_client import APITimeoutError, AsyncClient, Client, HttpTransport
 from tiny_service import Behaviour
 
 VALUES = {"a": [1.0, 2.0, 3.0, 4.0]}
-LONG = {"a": [0.123456789] * 2_000_000}  # larger than any socket buffer
+LONG = {"a": [0.123456789] * 500_000}  # 6 MB: larger than what the sockets hold
 
 
 @pytest.fixture
 def deaf() -> Iterator[str]:
     """A listener that accepts nothing: connections open in its backlog, bytes pile up unread."""
     with socket.create_server(("127.0.0.1", 0), backlog=8) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 

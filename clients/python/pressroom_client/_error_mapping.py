@@ -107,7 +107,7 @@ def _without_envelope(status: str, details: str, default: type[PressroomError]) 
     """Statuses the library itself makes: these did not come from a Pressroom server."""
     if status == "UNAVAILABLE":
         # Only grpcio's words tell a connection that was never opened in time from one that was refused.
-        late = any(words in details for words in ("timed out", "handshaker shutdown"))
+        late = any(words in details for words in ("timed out", "Timeout occurred", "handshaker shutdown"))
         return APITimeoutError if late else APIConnectionError
     if status == "DEADLINE_EXCEEDED":
         return APITimeoutError

@@ -164,4 +164,4 @@ def _reply(message: Any, trailing: Any, described: str, attempt: Attempt) -> Grp
 
 
 def _mapping(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str | bytes]:
-    return dict(metadata or ())
+    return dict(iter(metadata or ()))  # by pairs: older grpcio has keys() whose keys are pairs
