@@ -74,7 +74,7 @@ class Client(Core):
         history   one series: a wide frame (DatetimeIndex, or a column `date` or `timestamp`), a History, or a mapping
                   column -> [L]; several: a list of these, or a mapping id -> frame or History. At least the model's
                   look-back of time steps; of more, the last are used and a warning says so
-        model     name, or "name:version"; None: the server's only forecaster
+        model     name, or "name:version"; None: the server's only model (HTTP; over gRPC, name it)
         version   None: the server chooses
         horizon   time steps to forecast, 1 to the model's horizon; None: all of it
         timeout   seconds for the whole call, or a Timeout; None: the client's

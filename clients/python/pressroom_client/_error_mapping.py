@@ -81,9 +81,7 @@ def grpc_error(
     """The exception for a failed RPC: its status name, its text, its trailing metadata."""
     raw = trailing.get(c.GRPC_ERROR_KEY)
     envelope = _envelope(raw) if isinstance(raw, bytes) else None
-    default = _GRPC_GROUPS.get(status, ServerFault)
-    if envelope is None:
-        default = _without_envelope(status, details, default)
+    default = _GRPC_GROUPS.get(status, ServerFault) if envelope else _without_envelope(status, details)
     error = _from_envelope(
         envelope or {"message": details or f"the server answered {status}"},
         default,
@@ -103,7 +101,7 @@ def _code(kind: type[PressroomError], otherwise: str) -> str:
     return kind.code if "code" in kind.__dict__ else otherwise
 
 
-def _without_envelope(status: str, details: str, default: type[PressroomError]) -> type[PressroomError]:
+def _without_envelope(status: str, details: str) -> type[PressroomError]:
     """Statuses the library itself makes: these did not come from a Pressroom server."""
     if status == "UNAVAILABLE":
         # Only grpcio's words tell a connection that was never opened in time from one that was refused.
@@ -113,7 +111,7 @@ def _without_envelope(status: str, details: str, default: type[PressroomError]) 
         return APITimeoutError
     if status == "RESOURCE_EXHAUSTED" and "larger than max" in details:
         return PayloadTooLarge
-    return default
+    return _GRPC_GROUPS.get(status, ServerFault)
 
 
 def _from_envelope(

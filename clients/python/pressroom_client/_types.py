@@ -177,7 +177,7 @@ class InferResult:
 class Certificate:
     """How closely the artifact reproduces the paper's code.
 
-    verdict     "pass" or what failed
+    verdict     "ok", or what failed
     max_abs     largest absolute difference over all cases
     atol, rtol  tolerance it was held to
     cases       number of inputs compared
