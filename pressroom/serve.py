@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -30,29 +31,61 @@ def serve(
     models: Annotated[
         str | None, typer.Option(help="Artifacts to serve: name or name:version, comma separated.")
     ] = None,
+    keys_file: Annotated[str | None, typer.Option(help="TOML file of hashed API keys (`pressroom key`).")] = None,
+    insecure: Annotated[bool | None, typer.Option("--insecure", help="Answer the world without keys.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting; --print-config lists them.")
+    ] = None,
     print_config: Annotated[bool, typer.Option(help="Show every setting and its origin, and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --print-config: JSON.")] = False,
 ) -> None:
     """Serve artifacts over HTTP and gRPC until interrupted."""
-    from services.core.settings import SettingsError, as_environment, load_settings
-
     if service not in SERVICES:
         raise typer.BadParameter(f"{service!r}: there are {', '.join(SERVICES)}", param_hint="SERVICE")
     flags = {"host": host, "port": port, "grpc_port": grpc_port, "workers": workers, "models": models}
-    try:
-        loaded = load_settings(flags)
-    except SettingsError as fault:
-        _misuse(str(fault), "`pressroom serve gateway --print-config` lists the settings")
+    flags |= {"keys_file": keys_file, "insecure": insecure}
+    loaded = _load(flags | _pairs(settings or []), config)
     if print_config:
         _show(loaded, as_json)
-        return
-    settings = loaded.values
+    else:
+        _start(SERVICES[service], loaded)
+
+
+def _load(flags: dict[str, Any], config: Path | None) -> LoadedSettings:
+    from services.core.settings import CONFIG_FILE, SettingsError, load_settings
+
+    if config is not None:
+        os.environ[CONFIG_FILE] = str(config)
+    try:
+        return load_settings(flags)
+    except SettingsError as fault:
+        _misuse(str(fault), "`pressroom serve gateway --print-config` lists the settings")
+
+
+def _pairs(entries: list[str]) -> dict[str, str]:
+    pairs = dict(entry.partition("=")[::2] for entry in entries)
+    if bad := [entry for entry in entries if "=" not in entry]:
+        raise typer.BadParameter(f"{bad[0]!r} is not NAME=VALUE", param_hint="--set")
+    return pairs
+
+
+def _start(target: str, loaded: LoadedSettings) -> None:
+    from services.core.gate import is_loopback
+    from services.core.settings import as_environment
+
+    values = loaded.values
+    if not (values.keys_file or values.insecure or is_loopback(values.host)):
+        _misuse(
+            f"host {values.host} is open to the world and there are no API keys",
+            "make keys with `pressroom key` and name the file with --keys-file; or --insecure if that is meant",
+        )
     for name in ("port", "grpc_port"):
-        _require_free(settings.host, getattr(settings, name), name)
-    if not settings.models:
+        _require_free(values.host, getattr(values, name), name)
+    if not values.models:
         _press_bundled_if_empty()
     os.environ |= as_environment(loaded)
-    _run(SERVICES[service], settings.host, settings.port)
+    _run(target, values.host, values.port)
 
 
 def _run(target: str, host: str, port: int) -> None:

@@ -10,6 +10,7 @@ import atexit
 import logging
 import os
 import shutil
+import ssl
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -59,7 +60,8 @@ class PressroomService(Service[Any]):
 
         logging.getLogger("pressroom").setLevel(logging.INFO)
         logging.getLogger("uvicorn.access").disabled = True  # costs more than the request it describes
-        return Front(self.worker.routes, super().to_asgi(is_main=is_main), self.settings.request_timeout_ms)
+        worker, behind = self.worker, super().to_asgi(is_main=is_main)
+        return Front(worker.routes, worker.gate, behind, self.settings.request_timeout_ms)
 
 
 def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
@@ -73,6 +75,7 @@ def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
             traffic={"timeout": settings.request_timeout_ms / 1000 + 30},
             logging={"access": {"enabled": False}},
             http={"host": settings.host, "port": settings.port},
+            ssl=_tls(settings),
         )(inner)
         service.families = families
         service.settings = settings
@@ -80,6 +83,16 @@ def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
 
     _own_metrics_directory()
     return decorate
+
+
+def _tls(settings: Settings) -> dict[str, Any]:
+    """BentoML's TLS configuration; client certificates are required when their authorities are named."""
+    if not settings.tls_cert:
+        return {"enabled": False}
+    tls: dict[str, Any] = {"enabled": True, "certfile": settings.tls_cert, "keyfile": settings.tls_key}
+    if settings.tls_client_ca:
+        tls |= {"ca_certs": settings.tls_client_ca, "cert_reqs": int(ssl.CERT_REQUIRED)}
+    return tls
 
 
 def _own_metrics_directory() -> None:

@@ -12,6 +12,8 @@ import secrets
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from services.core.errors import ApiError
+
 if TYPE_CHECKING:
     from services.core.model import ServedModel
 
@@ -22,6 +24,18 @@ _VISIBLE = re.compile(r"[\x21-\x7e]{1,128}")
 def request_id_from(sent: str | None) -> str:
     """The caller's request id if it is 1 to 128 visible ASCII characters, else a new random one."""
     return sent if sent is not None and _VISIBLE.fullmatch(sent) else secrets.token_hex(12)
+
+
+def read_priority(wish: str, field: str) -> bool:
+    """Whether a request is interactive. Raises ApiError naming the field if the wish is not a priority."""
+    if wish not in PRIORITIES:
+        raise ApiError(
+            "invalid_request",
+            f"priority {wish[:20]!r} is not known",
+            field=field,
+            hint=f"one of {', '.join(PRIORITIES)}",
+        )
+    return wish == "interactive"
 
 
 class Call:

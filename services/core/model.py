@@ -127,7 +127,11 @@ class Family(Protocol):
 def batch_policy(settings: Settings) -> BatchPolicy:
     """The operator's batching settings as a policy."""
     return BatchPolicy(
-        max_rows=settings.max_batch_rows, max_delay_ms=settings.max_delay_ms, max_queue_rows=settings.max_queue_rows
+        max_rows=settings.max_batch_rows,
+        max_delay_ms=settings.max_delay_ms,
+        max_queue_rows=settings.max_queue_rows,
+        max_failures=settings.max_failures,
+        cooldown_s=settings.cooldown_seconds,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 PREFIX = "PRESSROOM_"
 CONFIG_FILE = PREFIX + "CONFIG"
@@ -37,10 +37,24 @@ class Settings(BaseModel):
     max_batch_rows: int = Field(64, ge=1, le=65536, description="rows joined into one forward pass; 1: no batching")
     max_delay_ms: float = Field(2.0, ge=0, le=10_000, description="longest wait for company, ms; 0: never wait")
     max_queue_rows: int = Field(2048, ge=1, description="rows that may wait for one model; beyond: 429")
+    max_in_flight: int = Field(4096, ge=1, description="requests being handled at once, all protocols; beyond: 429")
     max_request_rows: int = Field(1024, ge=1, description="rows (series) in one request; beyond: 422")
     body_limit_bytes: int = Field(16 * 2**20, ge=1024, description="largest request body or gRPC message, bytes")
     request_timeout_ms: int = Field(30_000, ge=1, description="deadline of a request that names none, ms")
+    keys_file: str = Field("", description="TOML file of hashed API keys; empty: no keys, loopback callers only")
+    insecure: bool = Field(False, description="serve callers beyond loopback without keys")
+    tls_cert: str = Field("", description="PEM certificate chain; with tls_key switches TLS on, HTTP and gRPC")
+    tls_key: str = Field("", description="PEM private key")
+    tls_client_ca: str = Field("", description="PEM authorities; client certificates are then required (mTLS)")
+    max_failures: int = Field(10, ge=1, description="failures in a row that give a model a pause (503 circuit_open)")
+    cooldown_seconds: float = Field(5.0, gt=0, description="length of that pause, s")
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Settings:
+        if bool(self.tls_cert) != bool(self.tls_key) or (self.tls_client_ca and not self.tls_cert):
+            raise ValueError("tls_cert and tls_key go together; tls_client_ca needs both")
+        return self
 
     def model_list(self) -> list[str]:
         """The entries of `models`."""
@@ -73,6 +87,8 @@ def load_settings(
         return LoadedSettings(values=Settings(**merged), origins=origins)
     except ValidationError as fault:
         first = fault.errors()[0]
+        if not first["loc"]:
+            raise SettingsError(first["msg"]) from None
         name = str(first["loc"][0])
         raise SettingsError(f"{name} (from {origins[name]}): got {first['input']!r}: {first['msg']}") from None
 

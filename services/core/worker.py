@@ -11,6 +11,7 @@ import gc
 import logging
 from collections.abc import Sequence
 
+from services.core.gate import Gate
 from services.core.http.routes import Routes
 from services.core.http.routing import build_routes
 from services.core.model import Family
@@ -28,7 +29,8 @@ class Worker:
         self.settings = settings
         self.repository = Repository(families, settings)
         self.routes: Routes = build_routes(self.repository, settings)
-        self._grpc = GrpcServer(self.repository, settings) if settings.grpc_port else None
+        self.gate = Gate(settings)
+        self._grpc = GrpcServer(self.repository, self.gate, settings) if settings.grpc_port else None
         self._loading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

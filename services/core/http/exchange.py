@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from services.core.call import Call, request_id_from
+from services.core.call import Call, read_priority, request_id_from
 from services.core.errors import ApiError
 
 T = TypeVar("T")
@@ -60,9 +60,20 @@ class Exchange:
         sent = self.headers.get(b"x-request-id")
         self.call = Call(route, "http", request_id_from(None if sent is None else sent.decode("latin-1")))
         self.call.deadline = self.call.started + timeout_ms / 1000
+        self.local_address: str = (scope.get("server") or ("",))[0]
+        self.extra_headers: Headers = []
 
-    def read_deadline(self) -> None:
-        """Take the caller's own deadline. Raises ApiError if X-Request-Timeout-Ms is not a positive integer."""
+    def secret(self) -> str | None:
+        """The API key the caller sent, as bearer token or in X-API-Key."""
+        kind, _, token = self.headers.get(b"authorization", b"").partition(b" ")
+        sent = token.strip() if kind.lower() == b"bearer" else self.headers.get(b"x-api-key")
+        return None if sent is None else sent.decode("latin-1")
+
+    def read_wishes(self) -> None:
+        """Take the caller's own deadline and priority. Raises ApiError if either header is unusable."""
+        wish = self.headers.get(b"x-priority")
+        if wish is not None:
+            self.call.interactive = read_priority(wish.decode("latin-1"), "X-Priority")
         raw = self.headers.get(b"x-request-timeout-ms")
         if raw is None:
             return
@@ -160,6 +171,7 @@ class Exchange:
             (b"content-type", response.content_type),
             (b"content-length", str(len(response.body)).encode()),
             (b"x-request-id", self.call.request_id.encode()),
+            *self.extra_headers,
             *response.headers,
         ]
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
@@ -170,6 +182,8 @@ class Exchange:
         headers: Headers = []
         if error.retry_after_ms is not None:
             headers.append((b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode()))
+        if error.code == "unauthenticated":
+            headers.append((b"www-authenticate", b"Bearer"))
         if error.code == "payload_too_large":
             headers.append((b"connection", b"close"))  # unread bytes may follow on this connection
         return json_response(error.envelope(self.call.request_id), error.status.http, headers)

@@ -8,6 +8,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from services.core.errors import CODES, ApiError
+from services.core.gate import Gate
 from services.core.http.exchange import JSON, DisconnectedError, Exchange, Receive, Response, Scope, Send
 from services.core.http.routes import Route, Routes
 from services.core.metrics import IN_FLIGHT, count_unrouted
@@ -28,8 +29,9 @@ _PLAIN = {
 class Front:
     """ASGI application."""
 
-    def __init__(self, routes: Routes, behind: Any, timeout_ms: int) -> None:
+    def __init__(self, routes: Routes, gate: Gate, behind: Any, timeout_ms: int) -> None:
         self._routes = routes
+        self._gate = gate
         self._behind = behind
         self._timeout_ms = timeout_ms
         self._in_flight = IN_FLIGHT.labels("http")
@@ -57,8 +59,14 @@ class Front:
 
     async def _handle(self, route: Route, exchange: Exchange, params: dict[str, str]) -> None:
         try:
-            exchange.read_deadline()
-            response = await route.handler(exchange, params)
+            left = self._gate.admit(route.scope, exchange.secret(), exchange.local_address)
+            exchange.extra_headers += [(k.encode(), v.encode()) for k, v in left.items()]
+            exchange.read_wishes()
+            if route.probe:
+                response = await route.handler(exchange, params)
+            else:
+                with self._gate.inside():
+                    response = await route.handler(exchange, params)
         except DisconnectedError:
             self._count(route, exchange, "cancelled")
             return

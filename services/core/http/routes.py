@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from services.core.auth import Scope
 from services.core.http.exchange import Exchange, Response
 
 Params = dict[str, str]
@@ -16,12 +17,14 @@ class Route:
     """One method of one path.
 
     label  what metrics call it; several templates may share one
+    scope  what an API key must be allowed to do; None: open to everyone
     probe  health and scrape routes: not counted as requests
     """
 
     template: str
     handler: Handler
     label: str
+    scope: Scope | None = "infer"
     probe: bool = False
 
 
@@ -32,8 +35,17 @@ class Routes:
         self._exact: dict[str, dict[str, Route]] = {}
         self._by_length: dict[int, list[tuple[list[str], dict[str, Route]]]] = {}
 
-    def add(self, method: str, template: str, handler: Handler, *, label: str = "", probe: bool = False) -> None:
-        route = Route(template, handler, label or template, probe)
+    def add(
+        self,
+        method: str,
+        template: str,
+        handler: Handler,
+        *,
+        label: str = "",
+        scope: Scope | None = "infer",
+        probe: bool = False,
+    ) -> None:
+        route = Route(template, handler, label or template, scope, probe)
         self._methods(template)[method] = route
 
     def find(self, path: str) -> tuple[dict[str, Route], Params] | None:

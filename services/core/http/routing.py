@@ -24,14 +24,14 @@ def build_routes(repository: Repository, settings: Settings) -> Routes:
     """Every route of a service that serves the repository's families."""
     routes = Routes()
     system = SystemRoutes(repository)
-    routes.add("GET", "/livez", system.livez, probe=True)
-    routes.add("GET", "/healthz", system.livez, probe=True)
-    routes.add("GET", "/readyz", system.readyz, probe=True)
-    routes.add("GET", "/metrics", system.metrics, probe=True)
+    routes.add("GET", "/livez", system.livez, scope=None, probe=True)
+    routes.add("GET", "/healthz", system.livez, scope=None, probe=True)
+    routes.add("GET", "/readyz", system.readyz, scope=None, probe=True)
+    routes.add("GET", "/metrics", system.metrics, scope="metrics", probe=True)
     for path in ("/", "/docs"):
-        routes.add("GET", path, system.docs, label="/docs")
+        routes.add("GET", path, system.docs, label="/docs", scope=None)
     for path in ("/openapi.json", "/docs.json"):
-        routes.add("GET", path, system.openapi, label="/openapi.json")
+        routes.add("GET", path, system.openapi, label="/openapi.json", scope=None)
     routes.add("GET", "/v1/models", system.models)
     routes.add("GET", "/v1/models/{model}", system.model)
     for family in repository.families.values():

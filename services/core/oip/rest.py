@@ -22,12 +22,13 @@ class OipRoutes:
 
     def register(self, routes: Routes) -> None:
         routes.add("GET", "/v2", self.server)
-        routes.add("GET", "/v2/health/live", self.live, probe=True)
-        routes.add("GET", "/v2/health/ready", self.ready, probe=True)
+        routes.add("GET", "/v2/health/live", self.live, scope=None, probe=True)
+        routes.add("GET", "/v2/health/ready", self.ready, scope=None, probe=True)
         routes.add("POST", "/v2/repository/index", self.index)
         for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
             routes.add("GET", model, self.metadata, label="/v2/models/{name}")
-            routes.add("GET", f"{model}/ready", self.model_ready, label="/v2/models/{name}/ready", probe=True)
+            ready = "/v2/models/{name}/ready"
+            routes.add("GET", f"{model}/ready", self.model_ready, label=ready, scope=None, probe=True)
             routes.add("GET", f"{model}/config", self.config, label="/v2/models/{name}/config")
             routes.add("POST", f"{model}/infer", self.infer, label=INFER_ROUTE)
 

@@ -1,0 +1,219 @@
+"""The protocol's gRPC calls: the same models, batchers, gate and errors as HTTP.
+
+Messages are parsed in the handlers, not by gRPC, so that an unreadable or oversized one is refused in our own words.
+An error carries the envelope in trailing metadata (`pressroom-error-bin`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from time import perf_counter
+from typing import Any, NoReturn
+
+import grpc
+import orjson
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+
+from services.core.auth import Scope
+from services.core.call import Call, read_priority, request_id_from
+from services.core.errors import ApiError
+from services.core.gate import Gate
+from services.core.metrics import IN_FLIGHT, count_unrouted
+from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index
+from services.core.oip.grpc_codec import decode_tensors, encode_response
+from services.core.oip.inference import infer
+from services.core.oip.messages import POOL, SERVICE, ModelInferRequest, ModelStreamInferResponse, message_class
+from services.core.repository import INFER_ROUTE, Repository
+from services.core.settings import Settings
+from services.core.version import VERSION
+
+log = logging.getLogger("pressroom.grpc")
+
+Document = Callable[[Any], dict[str, Any]]
+Metadata = dict[str, str]
+
+
+class InferenceService:
+    """Handlers of inference.GRPCInferenceService."""
+
+    def __init__(self, repository: Repository, gate: Gate, settings: Settings) -> None:
+        self._repository = repository
+        self._gate = gate
+        self._settings = settings
+        self._in_flight = IN_FLIGHT.labels("grpc")
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a grpc server takes."""
+        documents: dict[str, tuple[Document, Scope | None]] = {
+            "ServerLive": (self._server_live, None),
+            "ServerReady": (self._server_ready, None),
+            "ModelReady": (self._model_ready, None),
+            "ServerMetadata": (self._server_metadata, "infer"),
+            "ModelMetadata": (self._model_metadata, "infer"),
+            "ModelConfig": (self._model_config, "infer"),
+            "RepositoryIndex": (self._repository_index, "infer"),
+        }
+        methods = {
+            name: grpc.unary_unary_rpc_method_handler(self._document(name, method, scope))
+            for name, (method, scope) in documents.items()
+        }
+        methods["ModelInfer"] = grpc.unary_unary_rpc_method_handler(self._infer)
+        methods["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream_infer)
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    def _document(self, name: str, method: Document, scope: Scope | None) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        """A document method as a gRPC handler."""
+        request_class, answer_class = message_class(f"{name}Request"), message_class(f"{name}Response")
+
+        async def handler(raw: bytes, context: Any) -> bytes:
+            sent = _metadata(context)
+            try:
+                self._gate.admit(scope, _secret(sent), self._settings.host)
+                document = method(self._parse(request_class, raw))
+            except ApiError as error:
+                count_unrouted(name, "grpc", error.code)
+                await abort(context, error, request_id_from(sent.get("x-request-id")))
+            answer = json_format.ParseDict(document, answer_class(), descriptor_pool=POOL)
+            return bytes(answer.SerializeToString())
+
+        return handler
+
+    def _server_live(self, request: Any) -> dict[str, Any]:
+        return {"live": True}
+
+    def _server_ready(self, request: Any) -> dict[str, Any]:
+        return {"ready": self._repository.ready}
+
+    def _model_ready(self, request: Any) -> dict[str, Any]:
+        try:
+            self._repository.find(request.name, request.version)
+        except ApiError as error:
+            if error.code == "model_not_ready":
+                return {"ready": False}
+            raise
+        return {"ready": True}
+
+    def _server_metadata(self, request: Any) -> dict[str, Any]:
+        return {"name": SERVER_NAME, "version": VERSION, "extensions": EXTENSIONS}
+
+    def _model_metadata(self, request: Any) -> dict[str, Any]:
+        model = self._repository.find(request.name, request.version)
+        return model_metadata(model, self._repository.versions(model.name))
+
+    def _model_config(self, request: Any) -> dict[str, Any]:
+        return {"config": model_config(self._repository.find(request.name, request.version))}
+
+    def _repository_index(self, request: Any) -> dict[str, Any]:
+        index = repository_index(self._repository)
+        return {"models": [m for m in index if m["state"] == "READY" or not request.ready]}
+
+    async def _infer(self, raw: bytes, context: Any) -> bytes:
+        call = self._call(context)
+        try:
+            response = await self._answer(raw, call, context)
+        except ApiError as error:
+            await abort(context, error, call.request_id)
+        context.set_trailing_metadata((("x-request-id", call.request_id),))
+        return bytes(response.SerializeToString())
+
+    async def _stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        """One answer per request, in order; a refused request is reported in its answer and ends nothing."""
+        async for raw in requests:
+            call = self._call(context)
+            try:
+                answer = ModelStreamInferResponse(infer_response=await self._answer(raw, call, context))
+            except ApiError as error:
+                answer = ModelStreamInferResponse(error_message=orjson.dumps(error.envelope(call.request_id)).decode())
+            yield bytes(answer.SerializeToString())
+
+    def _call(self, context: Any) -> Call:
+        call = Call(INFER_ROUTE, "grpc", request_id_from(_metadata(context).get("x-request-id")))
+        remaining = context.time_remaining()
+        call.deadline = perf_counter() + (self._settings.request_timeout_ms / 1000 if remaining is None else remaining)
+        return call
+
+    async def _answer(self, raw: bytes, call: Call, context: Any) -> Any:
+        """The response message; every failure leaves as ApiError and is counted."""
+        self._in_flight.inc()
+        try:
+            sent = _metadata(context)
+            context.set_trailing_metadata(tuple(self._gate.admit("infer", _secret(sent), self._settings.host).items()))
+            call.interactive = read_priority(sent.get("x-priority", "interactive"), "x-priority")
+            with self._gate.inside():
+                return await self._run(self._parse(ModelInferRequest, raw), call)
+        except asyncio.CancelledError:
+            _count(call, "cancelled")
+            raise
+        except Exception as fault:
+            error = ApiError.of(fault)
+            if error.code == "internal":
+                log.exception("request %s failed", call.request_id)
+            _count(call, error.code)
+            raise error from None
+        finally:
+            self._in_flight.dec()
+
+    async def _run(self, request: Any, call: Call) -> Any:
+        model = call.model = self._repository.find(request.model_name, request.model_version)
+        wanted = [o.name for o in request.outputs] or None
+        tensors = decode_tensors(request)
+        outputs, parameters = await infer(
+            self._repository, model, tensors, wanted, call, self._settings.max_request_rows
+        )
+        return encode_response(model.name, model.version, request.id, outputs, parameters)
+
+    def _parse(self, message: Any, raw: bytes) -> Any:
+        limit = self._settings.body_limit_bytes
+        if len(raw) > limit:
+            raise ApiError(
+                "payload_too_large", f"the message has {len(raw)} bytes, the limit is {limit}", hint="send fewer rows"
+            )
+        try:
+            return message.FromString(raw)
+        except DecodeError:
+            raise ApiError("invalid_request", f"the message is not a {message.DESCRIPTOR.full_name}") from None
+
+
+class UnknownCalls(grpc.GenericRpcHandler):
+    """The last handler in line: calls nobody else knows are refused in the common shape."""
+
+    def service(self, details: Any) -> grpc.RpcMethodHandler:
+        async def refuse(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            count_unrouted("", "grpc", "route_not_found")
+            hint = f"see {SERVICE} by reflection"
+            error = ApiError("route_not_found", f"no call {details.method[:80]!r}", hint=hint)
+            await abort(context, error, request_id_from(_metadata(context).get("x-request-id")))
+            yield b""
+
+        return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+def _metadata(context: Any) -> Metadata:
+    return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+
+
+def _secret(metadata: Metadata) -> str | None:
+    kind, _, token = metadata.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else metadata.get("x-api-key")
+
+
+def _count(call: Call, code: str) -> None:
+    if call.model is not None:
+        call.model.metrics.refused(call, code)
+    else:
+        count_unrouted(call.route, "grpc", code)
+
+
+async def abort(context: Any, error: ApiError, request_id: str) -> NoReturn:
+    """End a call with the error's status, and its envelope in trailing metadata."""
+    metadata: list[tuple[str, str | bytes]] = [
+        ("x-request-id", request_id),
+        ("pressroom-error-bin", orjson.dumps(error.envelope(request_id))),
+    ]
+    if error.retry_after_ms is not None:
+        metadata.append(("retry-after-ms", str(error.retry_after_ms)))
+    await context.abort(getattr(grpc.StatusCode, error.status.grpc), error.message, tuple(metadata))
+    raise AssertionError("abort raises")
