@@ -1,0 +1,1 @@
+"""Numbers about the served system: accuracy through the endpoint, and speed beside bare onnxruntime."""

@@ -1,0 +1,186 @@
+"""Accuracy through the served endpoint: ETTh1's whole test split in raw units, errors beside the papers'.
+
+    python -m benchmarks.accuracy [--url http://127.0.0.1:3000] [--write-docs]
+
+Every window is sent to the native forecast route and, as raw tensors, to the Open Inference Protocol. Exit status: 0
+all errors are the official program's within 0.0005, 1 some are not, 2 misuse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from pressroom_client import Client, History
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.errors_table import Errors, Expected, Values, errors
+from benchmarks.server import gateway, use_own_store
+from benchmarks.windows import Windows, split_windows
+
+if TYPE_CHECKING:
+    from pressroom.bundled import Bundled
+
+BATCH = 64  # windows in one request
+NATIVE, BINARY = "native JSON", "OIP binary"
+Ask = Callable[[Client, str, Windows, slice], Values]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model on one route, and the largest difference of its forecasts from the native route's, in raw units."""
+
+    model: str
+    route: str
+    found: Errors
+    expected: Expected
+    from_native: float
+
+    @property
+    def holds(self) -> bool:
+        return self.expected.met_by(self.found)
+
+
+def main(
+    url: Annotated[str | None, typer.Option(help="Measure a running server instead of starting one.")] = None,
+    write_docs: Annotated[bool, typer.Option(help="Write docs/accuracy.md.")] = False,
+) -> None:
+    """Measure the served forecasters on the papers' test data."""
+    use_own_store()
+    windows = split_windows()
+    with ExitStack() as stack:
+        bar = stack.enter_context(_progress())
+        task = bar.add_task("press and start", total=None)
+        if url is None:
+            from pressroom.bundled import press_bundled
+
+            press_bundled()
+            url = stack.enter_context(gateway()).url
+        client = stack.enter_context(Client(url))
+        measured = measure(
+            client, windows, lambda what, total: bar.update(task, description=what, total=total, advance=1)
+        )
+    _print(measured, windows)
+    if write_docs:
+        _write_page(measured, windows)
+    if not all(one.holds for one in measured):
+        raise typer.Exit(1)
+
+
+def measure(client: Client, windows: Windows, tick: Callable[[str, int], None]) -> list[Measured]:
+    """Both bundled models on both routes. tick: called after every request with what it was and how many there are."""
+    from export.scaling import read_scaler
+    from pressroom.bundled import BUNDLED
+
+    measured = []
+    parts = [slice(start, min(start + BATCH, len(windows))) for start in range(0, len(windows), BATCH)]
+    total = len(parts) * len(BUNDLED) * len(ROUTES)
+    for one in BUNDLED:
+        native: Values | None = None
+        for route, ask in ROUTES.items():
+            forecast = np.empty_like(windows.truth)
+            for part in parts:
+                forecast[part] = ask(client, one.name, windows, part)
+                tick(f"{one.name}, {route}", total)
+            native = forecast if native is None else native
+            found = errors(forecast, windows.truth, read_scaler(one.config).scaler, windows.columns)
+            measured.append(Measured(one.name, route, found, _expected(one), float(np.abs(forecast - native).max())))
+    return measured
+
+
+def _ask_native(client: Client, model: str, windows: Windows, part: slice) -> Values:
+    stamps = windows.stamps[part].astype("M8[s]")
+    series = [
+        History(values=dict(zip(windows.columns, history.T, strict=True)), timestamps=clock)
+        for history, clock in zip(windows.history[part], stamps, strict=True)
+    ]
+    answer = client.forecast(series, model=model)
+    return np.stack([np.stack([one.values[name] for name in windows.columns], axis=1) for one in answer])
+
+
+def _ask_binary(client: Client, model: str, windows: Windows, part: slice) -> Values:
+    tensors = {"history": windows.history[part].astype(np.float32), "timestamps": windows.stamps[part]}
+    return client.infer(model, tensors).outputs["forecast"]
+
+
+ROUTES: dict[str, Ask] = {NATIVE: _ask_native, BINARY: _ask_binary}
+
+
+def _expected(one: Bundled) -> Expected:
+    recorded = json.loads(one.config.read_bytes())
+    test, paper = recorded["metrics_test"], recorded["paper_test"]
+    return Expected(test["mse"], test["mae"], paper["mse"], paper["mae"])
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+HEADINGS = ("model, route", "MSE", "MAE", "official program", "paper", "from native route", "holds")
+
+
+def _rows(measured: list[Measured]) -> list[list[str]]:
+    return [
+        [
+            f"{one.model}, {one.route}",
+            f"{one.found.mse:.4f}",
+            f"{one.found.mae:.4f}",
+            f"{one.expected.mse:.4f} / {one.expected.mae:.4f}",
+            f"{one.expected.paper_mse:.3f} / {one.expected.paper_mae:.3f}",
+            f"{one.from_native:.1e}",
+            "yes" if one.holds else "NO",
+        ]
+        for one in measured
+    ]
+
+
+def _column_rows(measured: list[Measured]) -> list[list[str]]:
+    return [
+        [one.model, *(f"{mse:.4f} / {mae:.4f}" for mse, mae in one.found.columns.values())]
+        for one in measured
+        if one.route == NATIVE
+    ]
+
+
+def _print(measured: list[Measured], windows: Windows) -> None:
+    from benchmarks.machine import describe
+    from pressroom.output import print_table
+
+    for key, value in describe().items():
+        print(f"{key}: {value}")
+    print(f"\nETTh1 test split, {len(windows):,} windows, errors on scaled values\n")
+    print_table(HEADINGS, _rows(measured))
+    print()
+    print_table(("MSE / MAE", *windows.columns), _column_rows(measured))
+
+
+def _write_page(measured: list[Measured], windows: Windows) -> None:
+    from benchmarks.report import table, write_page
+
+    head = f"""# Accuracy through the served endpoint
+
+All {len(windows):,} windows of ETTh1's test split (96 hours of history, 96 hours forecast) were sent in raw units to a
+running gateway by the Python client, {BATCH} windows a request: to `POST /v1/forecast`, and as raw tensors to
+`POST /v2/models/NAME/infer`. Errors are on scaled values, as the papers report them: differences in units of the
+training rows' standard deviation, averaged over windows, steps and columns. The official program's errors were
+measured with the same checkpoint; ours must be equal to them within 0.0005. "From native route" is the largest
+difference of any forecast value between the two routes, in raw units: binary requests carry float32."""
+    columns = f"""## Per column (MSE / MAE, native route)
+
+{table(("model", *windows.columns), _column_rows(measured))}"""
+    write_page(
+        "accuracy.md", "python -m benchmarks.accuracy --write-docs", [head, table(HEADINGS, _rows(measured)), columns]
+    )
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(epilog="Example: python -m benchmarks.accuracy --url http://127.0.0.1:3000")(main)
+    app()
