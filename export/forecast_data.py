@@ -24,7 +24,7 @@ from models.forecasting.scaler import Scaler
 from models.forecasting.spec import ForecastSpec
 
 NO_SCALER = "none"
-OFFICIAL_FREQ = "h"  # the official programs' default for the calendar's frequency
+OFFICIAL_FREQ, OFFICIAL_EMBED = "h", "timeF"  # the official programs' defaults for the calendar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,15 @@ def _check_columns(prepared: Prepared, architecture: Architecture, hyper: HyperP
 
 
 def _check_calendar(frequency: Frequency, hyper: HyperParameters) -> None:
-    """Marks follow the official `freq` (default "h"), whatever the data's own step; only equal sets can be served."""
+    """Marks follow the official `freq` (default "h"), whatever the data's own step; only equal sets can be served.
+
+    With an `embed` other than timeF the official data loader feeds whole numbers (month, day, ...) instead of marks.
+    """
+    if (embed := hyper.stated.get("embed", OFFICIAL_EMBED)) != OFFICIAL_EMBED:
+        raise HyperParameterError(
+            f"embed: the network was trained with {embed!r} calendar numbers, only {OFFICIAL_EMBED!r} marks are served",
+            "serve without marks (--no-marks) and compare its errors, or train with the official default",
+        )
     text = str(hyper.stated.get("freq") or OFFICIAL_FREQ)
     try:
         trained = Frequency.parse(text)
