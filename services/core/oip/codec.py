@@ -115,7 +115,7 @@ def check_header(name: Any, datatype: Any, shape: Any, field: str) -> tuple[str,
     """The name, data type and shape an input declares. Raises ApiError if one is unusable."""
     if not isinstance(name, str) or not name:
         raise ApiError("invalid_request", "an input needs a name", field=f"{field}.name")
-    if datatype not in DTYPES:
+    if not isinstance(datatype, str) or datatype not in DTYPES:
         raise ApiError(
             "tensor_dtype",
             f"input {name!r} has datatype {str(datatype)[:20]!r}",
@@ -130,7 +130,7 @@ def check_header(name: Any, datatype: Any, shape: Any, field: str) -> tuple[str,
             field=name,
             hint=f"a list of at most {MAX_DIMENSIONS} sizes, none of them negative",
         )
-    return name, str(datatype), sizes
+    return name, datatype, sizes
 
 
 def _header_length(sent: bytes | None, size: int) -> int:
