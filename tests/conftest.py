@@ -1,0 +1,63 @@
+"""Fixtures for every folder: one store with the bundled artifacts, one ready server, a maker of private ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_server import LiveServer, clean_environment, running_server
+
+_PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
+
+StartServer = Callable[..., LiveServer]
+
+
+@pytest.fixture(scope="session")
+def pressed_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME that holds the two bundled artifacts. Shared: read it, copy it, never change it."""
+    kept = os.environ.get("PRESSROOM_TEST_HOME")  # saves a developer the minute it takes
+    home = Path(kept) if kept else tmp_path_factory.mktemp("pressed")
+    done = subprocess.run(
+        [sys.executable, "-c", _PRESS], env=clean_environment(home), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A ready gateway with default settings and both bundled models."""
+    with running_server(pressed_home, tmp_path_factory.mktemp("server") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def start_server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
+    """Start further servers: `start_server(*flags, home=..., environment=..., ready=...)`; all are stopped in the end."""
+    folder = tmp_path_factory.mktemp("servers")
+    with ExitStack() as running:
+
+        def start(*arguments: str, home: Path | None = None, **options: Any) -> LiveServer:
+            log = folder / f"server-{len(list(folder.iterdir()))}.log"
+            one: AbstractContextManager[LiveServer] = running_server(home or pressed_home, log, *arguments, **options)
+            return running.enter_context(one)
+
+        yield start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Show the log of every server a failed test used."""
+    report = yield
+    if report.failed:
+        used = getattr(item, "funcargs", {})
+        for name, value in used.items():
+            if isinstance(value, LiveServer):
+                report.sections.append((f"log of {name}", value.log_tail()))
+    return report
