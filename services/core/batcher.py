@@ -58,6 +58,7 @@ class BatchObserver(Protocol):
 
     def queue(self, rows: int) -> None: ...
     def batch(self, rows: int) -> None: ...
+    def circuit(self, is_open: bool) -> None: ...
 
 
 class Batcher:
@@ -238,8 +239,10 @@ class Batcher:
             self._idle.set()
 
     def _settle(self, job: Job, outcome: Outcome) -> None:
-        failed = isinstance(outcome, BaseException)
-        (self.circuit.failed if failed else self.circuit.succeeded)()
+        was_open = self.circuit.is_open
+        (self.circuit.failed if isinstance(outcome, BaseException) else self.circuit.succeeded)()
+        if self.circuit.is_open != was_open:
+            self._observer.circuit(self.circuit.is_open)
         if job.future.done():
             return
         if isinstance(outcome, BaseException):

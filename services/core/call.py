@@ -49,6 +49,7 @@ class Call:
         "finished",
         "interactive",
         "model",
+        "pinned_version",
         "protocol",
         "request_id",
         "route",
@@ -62,6 +63,7 @@ class Call:
         self.request_id = request_id
         self.deadline = deadline  # perf_counter seconds, or None
         self.interactive = True  # False: priority `batch`, served after interactive requests
+        self.pinned_version: str | None = None  # X-Model-Version, for requests that name none
         self.model: ServedModel | None = None
         self.batch_rows = 0
         self.started = self.submitted = self.began = self.ended = self.finished = perf_counter()

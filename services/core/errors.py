@@ -67,6 +67,7 @@ CODES: dict[str, ErrorCode] = {
     "internal": ErrorCode(500, "INTERNAL", "a fault of the server; the request id finds it in the log"),
     "inference_failed": ErrorCode(500, "INTERNAL", "the model failed on this request alone"),
     "model_not_ready": ErrorCode(503, "UNAVAILABLE", "the model is loading, or its artifact was refused"),
+    "load_failed": ErrorCode(409, "FAILED_PRECONDITION", "the artifact could not be loaded; what was served still is"),
     "circuit_open": ErrorCode(503, "UNAVAILABLE", "the model failed repeatedly and is given a pause"),
     "shutting_down": ErrorCode(503, "UNAVAILABLE", "the server is draining; ask another replica"),
     "deadline_exceeded": ErrorCode(504, "DEADLINE_EXCEEDED", "the request's deadline passed before its answer"),

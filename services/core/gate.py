@@ -79,6 +79,12 @@ class Gate:
         if scope is None:
             return {}
         if self._store is None:
+            if scope == "admin":
+                raise ApiError(
+                    "permission_denied",
+                    "changing what is served is off: this server has no keys",
+                    hint="the operator sets PRESSROOM_KEYS_FILE with a key of scope admin",
+                )
             if not self._insecure and not is_loopback(local_address):
                 raise ApiError(
                     "unauthenticated",

@@ -47,6 +47,38 @@ MODEL_READY = prom.Gauge(
     multiprocess_mode="livesum",
 )
 
+MODEL_LOADED = prom.Gauge(
+    "pressroom_model_loaded_timestamp_seconds",
+    "When the version was loaded, epoch seconds; 0 after it was unloaded.",
+    ("model", "version"),
+    multiprocess_mode="livemax",
+)
+CIRCUIT_OPEN = prom.Gauge(
+    "pressroom_circuit_open",
+    "Workers in which the model's circuit is open.",
+    ("model", "version"),
+    multiprocess_mode="livesum",
+)
+PADDING = prom.Counter(
+    "pressroom_padding_elements_total",
+    "Elements of input tensors that only pad a batch to a common shape; models that join equal shapes pad none.",
+    ("model", "version"),
+)
+SHADOW_REQUESTS = prom.Counter(
+    "pressroom_shadow_requests_total",
+    "Answered requests that the shadow version was given too; outcome is compared, incomparable or failed.",
+    ("model", "version", "shadow_version", "outcome"),
+)
+SHADOW_DIFFERENCE = prom.Histogram(
+    "pressroom_shadow_difference",
+    "Largest absolute difference between an answer and the shadow version's, in the answer's units.",
+    ("model", "version", "shadow_version"),
+    buckets=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100),
+)
+MEMORY = prom.Gauge(
+    "pressroom_worker_resident_bytes", "Resident memory of each worker process.", multiprocess_mode="liveall"
+)
+
 CONTENT_TYPE = prom.CONTENT_TYPE_LATEST
 
 
@@ -58,6 +90,8 @@ class ModelMetrics:
         self._stages = [STAGE.labels(name, version, stage) for stage in STAGES]
         self._batch_rows = BATCH_ROWS.labels(name, version)
         self._queue_rows = QUEUE_ROWS.labels(name, version)
+        self._circuit = CIRCUIT_OPEN.labels(name, version)
+        self._padding = PADDING.labels(name, version)
         self._requests: dict[tuple[str, str, str], prom.Counter] = {}
 
     def expect(self, route: str, protocol: str) -> None:
@@ -70,6 +104,12 @@ class ModelMetrics:
 
     def batch(self, rows: int) -> None:
         self._batch_rows.observe(rows)
+
+    def circuit(self, is_open: bool) -> None:
+        self._circuit.set(is_open)
+
+    def padded(self, elements: int) -> None:
+        self._padding.inc(elements)
 
     def answered(self, call: Call) -> None:
         """A finished call: one request and its four stages."""

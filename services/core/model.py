@@ -9,12 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel
 
 from export.artifact import EXAMPLE, PARITY, Artifact, ArtifactError, TensorSpec
 from services.core.batcher import Batcher, BatchPolicy
 from services.core.call import Call
-from services.core.metrics import MODEL_READY, PROTOCOLS, ModelMetrics
+from services.core.metrics import MODEL_LOADED, MODEL_READY, PROTOCOLS, ModelMetrics
 from services.core.runtime import Runtime, RuntimeOptions
 from services.core.settings import Settings
 from services.core.tensors import Tensors
@@ -32,6 +34,8 @@ class ServedModel(ABC):
         self.digest = artifact.digest
         self.certificate: Json = artifact.read_json(PARITY)
         self.metrics = ModelMetrics(self.name, self.version)
+        manifest = artifact.manifest
+        self._ready = MODEL_READY.labels(self.name, self.version, manifest.family, manifest.architecture, self.digest)
         self.batcher = Batcher(runtime.run, policy, self.metrics)
 
     @property
@@ -60,14 +64,15 @@ class ServedModel(ABC):
         """The native task: raw data in, raw data out; the explanation of the call is added by the front end."""
 
     @abstractmethod
-    def matches(self, answer: Json, expected: Json, tolerance: Json) -> bool:
-        """Whether a task answer equals the artifact's example within its tolerance."""
+    def numbers(self, answer: Json) -> npt.NDArray[np.float64]:
+        """All numbers of a task answer, flat and in a fixed order: what two answers are compared by."""
 
     async def warm_up(self) -> None:
         """Run the artifact's example through the whole pipeline. Raises ArtifactError if the answer is not its own."""
         example = self.artifact.read_json(EXAMPLE)
         answer = await self.answer(example["request"], Call("warm-up", "none", "warm-up"))
-        if not self.matches(answer, example["response"], example["tolerance"]):
+        got, expected = self.numbers(answer), self.numbers(example["response"])
+        if got.shape != expected.shape or not np.allclose(got, expected, **example["tolerance"]):
             raise ArtifactError(
                 f"{self.artifact.tag}: {EXAMPLE} is not reproduced: the served pipeline answers otherwise",
                 "`pressroom verify` shows where; export the checkpoint again on this machine",
@@ -75,12 +80,19 @@ class ServedModel(ABC):
 
     def announce(self, routes: list[str]) -> None:
         """Create the model's metric series: called once it is ready to serve."""
-        manifest = self.artifact.manifest
-        MODEL_READY.labels(self.name, self.version, manifest.family, manifest.architecture, self.digest).set(1)
+        self._ready.set(1)
+        MODEL_LOADED.labels(self.name, self.version).set_to_current_time()
         self.metrics.queue(0)
+        self.metrics.circuit(False)
         for route in routes:
             for protocol in PROTOCOLS:
                 self.metrics.expect(route, protocol)
+
+    def retire(self) -> None:
+        """No longer served: requests that hold the model finish, then it is freed with its thread and memory."""
+        self._ready.set(0)
+        MODEL_LOADED.labels(self.name, self.version).set(0)
+        self.metrics.queue(0)
 
     async def close(self) -> None:
         """Finish accepted work and stop."""

@@ -1,15 +1,19 @@
-"""The models this process serves: found by name and version, loaded from the store, ready or refused with a reason."""
+"""The models this process serves: loaded from the store, found by name and version, exchanged while running."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from export.artifact import ArtifactError, open_artifact, stored_versions
+from services.core.call import Call
+from services.core.control import Command, CommandLog
 from services.core.errors import ApiError
 from services.core.model import Family, ServedModel
 from services.core.settings import Settings
+from services.core.traffic import Traffic, newest_first, parse_shares
 
 log = logging.getLogger("pressroom.repository")
 
@@ -17,15 +21,18 @@ INFER_ROUTE = "/v2/models/{name}/infer"  # what metrics call the protocol's infe
 
 
 class Repository:
-    """Loaded models by name and version; versions are kept oldest first, the last one is the default."""
+    """Loaded models by name and version. An exchange is atomic: requests meet the old version or the new one."""
 
     def __init__(self, families: Sequence[Family], settings: Settings) -> None:
         self.families = {family.name: family for family in families}
-        self._settings = settings
-        self._models: dict[str, dict[str, ServedModel]] = {}
         self.refused: dict[str, str] = {}  # tag -> why it is not served
         self.loaded = False
         self.draining = False
+        self._settings = settings
+        self._models: dict[str, dict[str, ServedModel]] = {}
+        self._traffic = Traffic(parse_shares(settings.canary, "canary"), parse_shares(settings.shadow, "shadow"))
+        self._commands = CommandLog()
+        self._changing = asyncio.Lock()
 
     @property
     def ready(self) -> bool:
@@ -42,39 +49,29 @@ class Repository:
             return "; ".join(self.refused.values())
         return "the model store holds no artifact to serve; press one with `pressroom export`"
 
-    async def load_all(self) -> None:
-        """Load what the settings name. A refused artifact is recorded and does not stop the others."""
-        for name, version in self._wanted():
-            tag = f"{name}:{version}" if version else name
-            try:
-                await self._load(name, version)
-            except ArtifactError as fault:
-                self.refused[tag] = fault.message
-                log.error("%s is not served: %s (%s)", tag, fault.message, fault.hint)
-            except Exception:
-                self.refused[tag] = f"{tag} failed to load; the server's log says why"
-                log.exception("%s is not served", tag)
-        self.loaded = True
+    def find(self, name: str, version: str | None = None, call: Call | None = None) -> ServedModel:
+        """The model that answers: the named version, the pinned one, or the one the traffic shares give.
 
-    def find(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, in its newest served version unless one is named. Raises ApiError naming what is served."""
+        Raises ApiError naming what is served.
+        """
         versions = self._models.get(name)
         if versions is None:
             raise self._unknown(name)
-        if version is None or version == "":
-            return next(reversed(versions.values()))
-        if version not in versions:
+        wanted = version or (call.pinned_version if call is not None else None)
+        if not wanted:
+            return versions[self._traffic.pick(name, list(versions), call.request_id if call is not None else "")]
+        if wanted not in versions:
             raise ApiError(
                 "version_not_found",
-                f"model {name!r} is not served in version {version!r}",
+                f"model {name!r} is not served in version {wanted[:60]!r}",
                 field="version",
                 hint=f"served: {', '.join(versions)}",
             )
-        return versions[version]
+        return versions[wanted]
 
-    def only(self, family: str) -> ServedModel:
-        """The one served model of a family, for requests that name none."""
-        names = [n for n, versions in self._models.items() if _family(versions) == family]
+    def only(self, family: str | None, call: Call | None = None) -> ServedModel:
+        """The one served model (of a family), for requests that name none."""
+        names = [n for n, versions in self._models.items() if family in (None, _family(versions))]
         if len(names) != 1:
             raise ApiError(
                 "invalid_request",
@@ -82,25 +79,97 @@ class Repository:
                 field="model",
                 hint=f"name one of: {', '.join(names)}" if names else "see GET /v1/models",
             )
-        return self.find(names[0])
+        return self.find(names[0], call=call)
+
+    def follower(self, call: Call) -> ServedModel | None:
+        """The loaded version that should repeat an answered call in the shadow, if any."""
+        assert call.model is not None
+        version = self._traffic.follower(call.model.name, call.model.version, call.request_id)
+        return None if version is None else self._models.get(call.model.name, {}).get(version)
 
     def models(self) -> list[ServedModel]:
         """All served models, by name, newest version first."""
-        return [m for _, versions in sorted(self._models.items()) for m in reversed(versions.values())]
+        return [self._models[n][v] for n in sorted(self._models) for v in newest_first(list(self._models[n]))]
 
     def versions(self, name: str) -> list[str]:
         return list(self._models.get(name, {}))
+
+    async def load_all(self) -> None:
+        """Load what the settings name, then repeat the commands other workers have carried out.
+
+        A refused artifact is recorded and does not stop the others.
+        """
+        for name, version in self._wanted():
+            try:
+                await self._load(name, version)
+            except ApiError as refusal:
+                self.refused[f"{name}:{version}" if version else name] = refusal.message
+        await self.follow_commands()
+        self.loaded = True
+
+    async def command(self, command: Command) -> ServedModel | None:
+        """Carry out an administrator's command here, then in the other workers. Raises ApiError; nothing changes then.
+
+        Returns the model that was loaded.
+        """
+        model = await self._carry_out(command)
+        if model is not None:
+            command = replace(command, version=model.version)  # "the latest" may be another one a moment later
+        self._commands.write(command)
+        return model
+
+    async def follow_commands(self) -> None:
+        """Carry out what other workers were told since the last call."""
+        for command in self._commands.unread():
+            try:
+                await self._carry_out(command)
+            except ApiError as refusal:
+                log.error("%s %s failed in this worker: %s", command.operation, command.name, refusal.message)
 
     async def close(self) -> None:
         """Finish the accepted work of every model."""
         await asyncio.gather(*(model.close() for model in self.models()))
 
     def _wanted(self) -> list[tuple[str, str | None]]:
-        if entries := self._settings.model_list():
-            return [(name, version or None) for name, _, version in (e.partition(":") for e in entries)]
-        return [(name, None) for family in self.families for name in stored_versions(family)]
+        if not (entries := self._settings.model_list()):
+            return [(name, None) for family in self.families for name in stored_versions(family)]
+        wanted: list[tuple[str, str | None]] = []
+        for name, _, version in (entry.partition(":") for entry in entries):
+            every = stored_versions().get(name, [None]) if version == "all" else [version or None]
+            wanted += [(name, v) for v in every]
+        return wanted
 
-    async def _load(self, name: str, version: str | None) -> None:
+    async def _carry_out(self, command: Command) -> ServedModel | None:
+        async with self._changing:
+            if command.operation == "unload":
+                self._unload(command.name, command.version)
+                return None
+            model = await self._load(command.name, command.version)
+            if command.canary_weight is not None:
+                self._traffic.set_canary(model.name, model.version, command.canary_weight)
+            if command.shadow_fraction is not None:
+                self._traffic.set_shadow(model.name, model.version, command.shadow_fraction)
+            return model
+
+    async def _load(self, name: str, version: str | None) -> ServedModel:
+        """Open, warm up, announce, exchange. Raises ApiError (load_failed); what was served stays served."""
+        tag = f"{name}:{version}" if version else name
+        try:
+            model = await self._open(name, version)
+        except ArtifactError as fault:
+            log.error("%s is not loaded: %s (%s)", tag, fault.message, fault.hint)
+            raise ApiError("load_failed", fault.message, field="model", hint=fault.hint or None) from None
+        except Exception:
+            log.exception("%s is not loaded", tag)
+            raise ApiError("load_failed", f"{tag} failed to load; the server's log says why") from None
+        model.announce([self.families[model.artifact.manifest.family].route, INFER_ROUTE])
+        self._models.setdefault(name, {})[model.version] = model  # a model it replaces ends with its last request
+        for refused in (name, model.artifact.tag):
+            self.refused.pop(refused, None)
+        log.info("serving %s (%s)", model.artifact.tag, model.digest)
+        return model
+
+    async def _open(self, name: str, version: str | None) -> ServedModel:
         artifact = await asyncio.to_thread(open_artifact, name, version)
         family = self.families.get(artifact.manifest.family)
         if family is None:
@@ -111,18 +180,29 @@ class Repository:
             )
         model = await asyncio.to_thread(family.load, artifact, self._settings)
         await model.warm_up()
-        model.announce([family.route, INFER_ROUTE])
-        self._models.setdefault(name, {})[artifact.manifest.version] = model
-        log.info("serving %s (%s)", artifact.tag, artifact.digest)
+        return model
+
+    def _unload(self, name: str, version: str | None) -> None:
+        versions = self._models.get(name)
+        if versions is None or (version is not None and version not in versions):
+            raise self._unknown(name) if versions is None else ApiError(
+                "version_not_found", f"model {name!r} is not served in version {version!r}", field="version"
+            )  # fmt: skip
+        for gone in [version] if version is not None else list(versions):
+            versions.pop(gone).retire()
+            self._traffic.forget(name, gone)
+            log.info("no longer serving %s:%s", name, gone)
+        if not versions:
+            del self._models[name]
 
     def _unknown(self, name: str) -> ApiError:
         if not self.loaded:
             return ApiError("model_not_ready", "models are loading", hint="wait for GET /readyz to answer 200")
         for tag, reason in self.refused.items():
             if tag.partition(":")[0] == name:
-                return ApiError("model_not_ready", f"model {name!r} is not served: {reason}", field="model")
+                return ApiError("model_not_ready", f"model {name[:60]!r} is not served: {reason}", field="model")
         known = ", ".join(sorted(self._models)) or "none"
-        return ApiError("model_not_found", f"no model {name!r} is served", field="model", hint=f"served: {known}")
+        return ApiError("model_not_found", f"no model {name[:60]!r} is served", field="model", hint=f"served: {known}")
 
 
 def _family(versions: dict[str, ServedModel]) -> str:

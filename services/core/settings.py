@@ -27,7 +27,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    models: str = Field("", description="artifacts to serve, `name` or `name:version`, comma separated; empty: all")
+    models: str = Field(
+        "", description="artifacts to serve: `name`, `name:version` or `name:all`, comma separated; empty: all names"
+    )
+    canary: str = Field("", description="shares of unversioned requests, `name:version=0.1`, comma separated")
+    shadow: str = Field("", description="shares of answers a version repeats, `name:version=0.1`, comma separated")
     host: str = Field("127.0.0.1", description="address to listen on (HTTP and gRPC)")
     port: int = Field(3000, ge=1, le=65535, description="HTTP port")
     grpc_port: int = Field(3001, ge=0, le=65535, description="gRPC port; 0 switches gRPC off")

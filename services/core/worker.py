@@ -11,13 +11,19 @@ import gc
 import logging
 from collections.abc import Sequence
 
+import psutil
+
+from services.core.control import POLL_SECONDS
 from services.core.gate import Gate
 from services.core.http.routes import Routes
 from services.core.http.routing import build_routes
+from services.core.metrics import MEMORY
 from services.core.model import Family
 from services.core.oip.grpc_server import GrpcServer
 from services.core.repository import Repository
+from services.core.serving import Serving
 from services.core.settings import Settings
+from services.core.shadow import Shadow
 
 log = logging.getLogger("pressroom.worker")
 
@@ -26,28 +32,35 @@ class Worker:
     """The serving state of this process."""
 
     def __init__(self, families: Sequence[Family], settings: Settings) -> None:
-        self.settings = settings
         self.repository = Repository(families, settings)
-        self.routes: Routes = build_routes(self.repository, settings)
         self.gate = Gate(settings)
-        self._grpc = GrpcServer(self.repository, self.gate, settings) if settings.grpc_port else None
-        self._loading: asyncio.Task[None] | None = None
+        serving = Serving(self.repository, self.gate, Shadow(self.repository), settings)
+        self.routes: Routes = build_routes(serving)
+        self._grpc = GrpcServer(serving) if settings.grpc_port else None
+        self._life: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Raises RuntimeError if the gRPC port is taken; models that cannot be loaded leave the server not ready."""
         if self._grpc is not None:
             await self._grpc.start()
-        self._loading = asyncio.create_task(self._load())
+        self._life = asyncio.create_task(self._live())
 
     async def stop(self) -> None:
         """Finish what was accepted."""
-        if self._loading is not None:
-            self._loading.cancel()
+        if self._life is not None:
+            self._life.cancel()
         self.repository.draining = True
         if self._grpc is not None:
             await self._grpc.set_serving(False)
             await self._grpc.stop()
         await self.repository.close()
+
+    async def _live(self) -> None:
+        await self._load()
+        while True:
+            MEMORY.set(psutil.Process().memory_info().rss)
+            await asyncio.sleep(POLL_SECONDS)
+            await self.repository.follow_commands()
 
     async def _load(self) -> None:
         await self.repository.load_all()

@@ -20,12 +20,16 @@ class Recorder:
     def __init__(self) -> None:
         self.queued: list[int] = []
         self.batches: list[int] = []
+        self.circuits: list[bool] = []
 
     def queue(self, rows: int) -> None:
         self.queued.append(rows)
 
     def batch(self, rows: int) -> None:
         self.batches.append(rows)
+
+    def circuit(self, is_open: bool) -> None:
+        self.circuits.append(is_open)
 
 
 class Doubler:
@@ -274,7 +278,7 @@ async def test_a_batch_request_is_not_passed_over_for_ever(monkeypatch: pytest.M
 
 
 async def test_a_model_that_fails_again_and_again_is_given_a_pause_and_recovers():
-    batcher, model, _ = make(BatchPolicy(max_delay_ms=0, max_failures=3, cooldown_s=0.05))
+    batcher, model, recorder = make(BatchPolicy(max_delay_ms=0, max_failures=3, cooldown_s=0.05))
     for _ in range(3):
         with pytest.raises(ApiError) as failed:
             await ask(batcher, rows(13))
@@ -292,6 +296,7 @@ async def test_a_model_that_fails_again_and_again_is_given_a_pause_and_recovers(
             except ApiError as still_open:
                 assert still_open.code == "circuit_open"
                 await asyncio.sleep(0.005)
+    assert recorder.circuits == [True, False]
 
 
 async def test_one_success_between_failures_keeps_the_circuit_closed():

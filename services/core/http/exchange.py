@@ -70,7 +70,9 @@ class Exchange:
         return None if sent is None else sent.decode("latin-1")
 
     def read_wishes(self) -> None:
-        """Take the caller's own deadline and priority. Raises ApiError if either header is unusable."""
+        """Take the caller's own version, priority and deadline. Raises ApiError if a header is unusable."""
+        pin = self.headers.get(b"x-model-version")
+        self.call.pinned_version = None if pin is None else pin.decode("latin-1")
         wish = self.headers.get(b"x-priority")
         if wish is not None:
             self.call.interactive = read_priority(wish.decode("latin-1"), "X-Priority")

@@ -14,15 +14,16 @@ from services.core.http.routes import Handler, Params, Routes
 from services.core.model import Family, ServedModel
 from services.core.oip.rest import OipRoutes
 from services.core.repository import Repository
-from services.core.settings import Settings
+from services.core.serving import Serving
 from services.core.task import answer_task
 
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_bytes()
 
 
-def build_routes(repository: Repository, settings: Settings) -> Routes:
+def build_routes(serving: Serving) -> Routes:
     """Every route of a service that serves the repository's families."""
     routes = Routes()
+    repository = serving.repository
     system = SystemRoutes(repository)
     routes.add("GET", "/livez", system.livez, scope=None, probe=True)
     routes.add("GET", "/healthz", system.livez, scope=None, probe=True)
@@ -35,16 +36,16 @@ def build_routes(repository: Repository, settings: Settings) -> Routes:
     routes.add("GET", "/v1/models", system.models)
     routes.add("GET", "/v1/models/{model}", system.model)
     for family in repository.families.values():
-        routes.add("POST", family.route, _task(repository, family, settings))
-    OipRoutes(repository, settings).register(routes)
+        routes.add("POST", family.route, _task(serving, family))
+    OipRoutes(serving).register(routes)
     return routes
 
 
-def _task(repository: Repository, family: Family, settings: Settings) -> Handler:
+def _task(serving: Serving, family: Family) -> Handler:
     async def handler(exchange: Exchange, params: Params) -> Response:
         _check_content_type(exchange)
-        request = read_json_object(await exchange.read_body(settings.body_limit_bytes))
-        work = answer_task(repository, family.name, request, exchange.call)
+        request = read_json_object(await exchange.read_body(serving.settings.body_limit_bytes))
+        work = answer_task(serving, family.name, request, exchange.call)
         return json_response(await exchange.until_disconnect(work))
 
     return handler

@@ -8,19 +8,17 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from services.core.gate import Gate
 from services.core.oip.grpc_service import InferenceService, UnknownCalls
 from services.core.oip.messages import POOL, SERVICE
-from services.core.repository import Repository
-from services.core.settings import Settings
+from services.core.serving import Serving
 
 
 class GrpcServer:
     """Starts, reports health, drains."""
 
-    def __init__(self, repository: Repository, gate: Gate, settings: Settings) -> None:
-        self._settings = settings
-        self._service = InferenceService(repository, gate, settings)
+    def __init__(self, serving: Serving) -> None:
+        self._settings = serving.settings
+        self._service = InferenceService(serving)
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import grpc
 import orjson
@@ -19,30 +19,36 @@ from google.protobuf.message import DecodeError
 
 from services.core.auth import Scope
 from services.core.call import Call, read_priority, request_id_from
+from services.core.control import read_command
 from services.core.errors import ApiError
-from services.core.gate import Gate
 from services.core.metrics import IN_FLIGHT, count_unrouted
 from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index
 from services.core.oip.grpc_codec import decode_tensors, encode_response
 from services.core.oip.inference import infer
 from services.core.oip.messages import POOL, SERVICE, ModelInferRequest, ModelStreamInferResponse, message_class
-from services.core.repository import INFER_ROUTE, Repository
-from services.core.settings import Settings
+from services.core.repository import INFER_ROUTE
+from services.core.serving import Serving
 from services.core.version import VERSION
 
 log = logging.getLogger("pressroom.grpc")
 
-Document = Callable[[Any], dict[str, Any]]
+Json = dict[str, Any]
+Document = Callable[[Any], Json | Awaitable[Json]]
 Metadata = dict[str, str]
+_CHANGES: tuple[tuple[str, Literal["load", "unload"]], ...] = (
+    ("RepositoryModelLoad", "load"),
+    ("RepositoryModelUnload", "unload"),
+)
 
 
 class InferenceService:
     """Handlers of inference.GRPCInferenceService."""
 
-    def __init__(self, repository: Repository, gate: Gate, settings: Settings) -> None:
-        self._repository = repository
-        self._gate = gate
-        self._settings = settings
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._repository = serving.repository
+        self._gate = serving.gate
+        self._settings = serving.settings
         self._in_flight = IN_FLIGHT.labels("grpc")
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -60,6 +66,8 @@ class InferenceService:
             name: grpc.unary_unary_rpc_method_handler(self._document(name, method, scope))
             for name, (method, scope) in documents.items()
         }
+        for name, operation in _CHANGES:
+            methods[name] = grpc.unary_unary_rpc_method_handler(self._document(name, self._change(operation), "admin"))
         methods["ModelInfer"] = grpc.unary_unary_rpc_method_handler(self._infer)
         methods["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream_infer)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
@@ -73,6 +81,8 @@ class InferenceService:
             try:
                 self._gate.admit(scope, _secret(sent), self._settings.host)
                 document = method(self._parse(request_class, raw))
+                if isinstance(document, Awaitable):
+                    document = await document
             except ApiError as error:
                 count_unrouted(name, "grpc", error.code)
                 await abort(context, error, request_id_from(sent.get("x-request-id")))
@@ -110,6 +120,17 @@ class InferenceService:
         index = repository_index(self._repository)
         return {"models": [m for m in index if m["state"] == "READY" or not request.ready]}
 
+    def _change(self, operation: Literal["load", "unload"]) -> Document:
+        async def method(request: Any) -> Json:
+            parameters = {k: getattr(p, p.WhichOneof("parameter_choice")) for k, p in request.parameters.items()}
+            for number in ("canary_weight", "shadow_fraction"):  # the protocol's parameters here have no floats
+                if isinstance(parameters.get(number), str):
+                    parameters[number] = _number(parameters[number])
+            await self._repository.command(read_command(operation, request.model_name, parameters))
+            return {}
+
+        return method
+
     async def _infer(self, raw: bytes, context: Any) -> bytes:
         call = self._call(context)
         try:
@@ -141,6 +162,7 @@ class InferenceService:
         try:
             sent = _metadata(context)
             context.set_trailing_metadata(tuple(self._gate.admit("infer", _secret(sent), self._settings.host).items()))
+            call.pinned_version = sent.get("x-model-version")
             call.interactive = read_priority(sent.get("x-priority", "interactive"), "x-priority")
             with self._gate.inside():
                 return await self._run(self._parse(ModelInferRequest, raw), call)
@@ -157,12 +179,10 @@ class InferenceService:
             self._in_flight.dec()
 
     async def _run(self, request: Any, call: Call) -> Any:
-        model = call.model = self._repository.find(request.model_name, request.model_version)
+        name, version = request.model_name, request.model_version
+        model = call.model = self._repository.find(name, version, call) if name else self._repository.only(None, call)
         wanted = [o.name for o in request.outputs] or None
-        tensors = decode_tensors(request)
-        outputs, parameters = await infer(
-            self._repository, model, tensors, wanted, call, self._settings.max_request_rows
-        )
+        outputs, parameters = await infer(self._serving, model, decode_tensors(request), wanted, call)
         return encode_response(model.name, model.version, request.id, outputs, parameters)
 
     def _parse(self, message: Any, raw: bytes) -> Any:
@@ -189,6 +209,13 @@ class UnknownCalls(grpc.GenericRpcHandler):
             yield b""
 
         return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _metadata(context: Any) -> Metadata:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from export.artifact import TensorSpec
@@ -13,7 +14,7 @@ from services.core.errors import ApiError
 from services.core.http.exchange import read_json_object
 from services.core.model import ServedModel
 from services.core.oip.documents import wire_shape
-from services.core.repository import Repository
+from services.core.serving import Serving
 from services.core.task import answer_task
 from services.core.tensors import Tensors, dtype_name
 
@@ -21,39 +22,42 @@ Parameters = dict[str, bool | int | float | str]
 
 
 async def infer(
-    repository: Repository,
-    model: ServedModel,
-    tensors: Tensors,
-    wanted: Collection[str] | None,
-    call: Call,
-    max_rows: int,
+    serving: Serving, model: ServedModel, tensors: Tensors, wanted: Collection[str] | None, call: Call
 ) -> tuple[Tensors, Parameters]:
     """Output tensors of one request, and its explanation as protocol parameters.
 
-    wanted    names of the outputs to return; None: all
-    max_rows  largest first axis the server takes
+    wanted  names of the outputs to return; None: all
     Raises ApiError or InputError.
     """
     call.model = model
     if tensors.keys() == {"request"} and all(spec.name != "request" for spec in model.inputs):
-        outputs = await _native(repository, model, tensors, call)
+        outputs = await _native(serving, model, tensors, call)
         return _select(outputs, wanted), {"request_id": call.request_id}
-    _check(tensors, model.accepts, max_rows)
+    _check(tensors, model.accepts, serving.settings.max_request_rows)
     _check_wanted(wanted, [spec.name for spec in model.outputs])
     outputs, notes = await model.infer(tensors, call)
     call.finish()
     model.metrics.answered(call)
+
+    async def again(other: ServedModel, shadow_call: Call) -> npt.NDArray[np.float64]:
+        return _flat((await other.infer(tensors, shadow_call))[0])
+
+    serving.shadow.follow(call, lambda: _flat(outputs), again)
     return _select(outputs, wanted), {**_explanation(call), **notes}
 
 
-async def _native(repository: Repository, model: ServedModel, tensors: Tensors, call: Call) -> Tensors:
+def _flat(outputs: Tensors) -> npt.NDArray[np.float64]:
+    return np.concatenate([np.asarray(t, dtype=np.float64).ravel() for t in outputs.values()])
+
+
+async def _native(serving: Serving, model: ServedModel, tensors: Tensors, call: Call) -> Tensors:
     """The task route's JSON inside one BYTES element, so that every client speaks one protocol to every model."""
     tensor = tensors["request"]
     if tensor.dtype.kind != "O" or tensor.size != 1:
         raise ApiError("tensor_shape", "input 'request' must be one BYTES element holding JSON", field="request")
     request = read_json_object(tensor.ravel()[0])
     request |= {"model": model.name, "version": model.version}
-    answer = await answer_task(repository, model.artifact.manifest.family, request, call)
+    answer = await answer_task(serving, model.artifact.manifest.family, request, call)
     response = np.empty(1, dtype=object)
     response[0] = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
     return {"response": response}

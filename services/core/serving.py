@@ -1,0 +1,20 @@
+"""What every front end needs to serve: the models, the gate, the settings, the shadow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.core.gate import Gate
+from services.core.repository import Repository
+from services.core.settings import Settings
+from services.core.shadow import Shadow
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The serving state the front ends of one worker share."""
+
+    repository: Repository
+    gate: Gate
+    shadow: Shadow
+    settings: Settings
