@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import LiveServer, clean_environment, running_server
+from live_server import LiveServer, StartServer, clean_environment, running_server
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
-
-StartServer = Callable[..., LiveServer]
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +37,7 @@ def server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def start_server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
-    """Start further servers: `start_server(*flags, home=..., environment=..., ready=...)`; all are stopped in the end."""
+    """Further servers: `start_server(*flags, home=..., environment=..., ready=...)`; all are stopped at the end."""
     folder = tmp_path_factory.mktemp("servers")
     with ExitStack() as running:
 

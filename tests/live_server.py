@@ -139,6 +139,9 @@ class LiveServer:
             ) from None
 
 
+StartServer = Callable[..., LiveServer]  # the fixture `start_server`
+
+
 @contextmanager
 def running_server(
     home: Path,

@@ -1,4 +1,4 @@
-"""What every refusal must look like, over HTTP and over gRPC; the tests say which code, status and field they expect."""
+"""What every refusal must look like, over HTTP and gRPC; the tests say which code, status and field they expect."""
 
 from __future__ import annotations
 
