@@ -52,7 +52,7 @@ def press_bundled(report: Report = silent) -> list[Stored]:
     """Press (or find pressed) every bundled checkpoint. Raises OptionError outside a clone of the repository."""
     if not TRAINING_CSV.exists():
         raise OptionError("the bundled checkpoints are not here", "run this in a clone of the repository")
-    return [_up_to_date(one) or _press(one, report) for one in BUNDLED]
+    return [up_to_date(one) or _press(one, report) for one in BUNDLED]
 
 
 def _press(one: Bundled, report: Report) -> Stored:
@@ -77,7 +77,7 @@ def _press(one: Bundled, report: Report) -> Stored:
     return stored
 
 
-def _up_to_date(one: Bundled) -> Stored | None:
+def up_to_date(one: Bundled) -> Stored | None:
     """The artifact an earlier call pressed from exactly the same inputs, if it is still whole."""
     try:
         stamp = json.loads(_stamp(one).read_bytes())

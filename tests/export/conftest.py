@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -61,6 +62,14 @@ def bundled_store(bundled_home: Path) -> Iterator[Path]:
     """The pressed bundled checkpoints for code run in this process."""
     with _store_at(bundled_home):
         yield bundled_home
+
+
+@pytest.fixture
+def copied_home(bundled_home: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the bundled store that may be damaged; it is this process's store as well."""
+    shutil.copytree(bundled_home, tmp_path / "copy")
+    with _store_at(tmp_path / "copy"):
+        yield tmp_path / "copy"
 
 
 @pytest.fixture
