@@ -5,6 +5,7 @@ With nothing to serve (an empty store and no `--models`), the checkpoints bundle
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -16,7 +17,7 @@ import typer
 from pressroom.output import fail, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from services.core.settings import LoadedSettings
+    from services.core.settings import LoadedSettings, Settings
 
 SERVICES = {"gateway": "services.gateway:Gateway", "forecast": "services.forecast:Forecast"}
 _EXAMPLE = "Example: pressroom serve gateway --port 3000 --grpc-port 3001"
@@ -85,17 +86,18 @@ def _start(target: str, loaded: LoadedSettings) -> None:
     if not values.models:
         _press_bundled_if_empty()
     os.environ |= as_environment(loaded)
-    _run(target, values.host, values.port)
+    _run(target, values)
 
 
-def _run(target: str, host: str, port: int) -> None:
+def _run(target: str, settings: Settings) -> None:
     from _bentoml_impl.loader import load
     from _bentoml_impl.server import serve_http
     from bentoml._internal.log import configure_server_logging
 
     configure_server_logging()  # type: ignore[no-untyped-call]
     load(target).inject_config()  # as `bentoml serve` does
-    serve_http(target, host=host, port=port, working_dir=os.getcwd())
+    drain = max(1, math.ceil(settings.drain_seconds))
+    serve_http(target, host=settings.host, port=settings.port, working_dir=os.getcwd(), timeout_graceful_shutdown=drain)
 
 
 def _press_bundled_if_empty() -> None:

@@ -6,19 +6,15 @@ ahead of BentoML's middleware, whose own routes stay reachable behind it.
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-import shutil
 import ssl
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import bentoml
 from _bentoml_sdk.service import Service
-from bentoml._internal.configuration.containers import BentoMLContainer
 
+from services.core import supervisor
 from services.core.model import Family
 from services.core.settings import Settings, load_settings
 
@@ -61,7 +57,7 @@ class PressroomService(Service[Any]):
         logging.getLogger("pressroom").setLevel(logging.INFO)
         logging.getLogger("uvicorn.access").disabled = True  # costs more than the request it describes
         worker, behind = self.worker, super().to_asgi(is_main=is_main)
-        return Front(worker.routes, worker.gate, behind, self.settings.request_timeout_ms)
+        return Front(worker.routes, worker.gate, worker.journal, behind, self.settings.request_timeout_ms)
 
 
 def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
@@ -81,7 +77,7 @@ def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
         service.settings = settings
         return service
 
-    _own_metrics_directory()
+    supervisor.prepare()
     return decorate
 
 
@@ -93,16 +89,3 @@ def _tls(settings: Settings) -> dict[str, Any]:
     if settings.tls_client_ca:
         tls |= {"ca_certs": settings.tls_client_ca, "cert_reqs": int(ssl.CERT_REQUIRED)}
     return tls
-
-
-def _own_metrics_directory() -> None:
-    """Give this server its own directory of metric files.
-
-    BentoML's default lies in BENTOML_HOME and is emptied whenever any server of that home starts. Workers inherit the
-    directory through their environment, so only the supervising process makes one.
-    """
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        return
-    directory = tempfile.mkdtemp(prefix="pressroom-metrics-")
-    BentoMLContainer.prometheus_multiproc_dir.set(directory)
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from time import perf_counter
+from datetime import UTC, datetime
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from services.core.errors import ApiError
@@ -55,6 +56,7 @@ class Call:
         "route",
         "started",
         "submitted",
+        "traceparent",
     )
 
     def __init__(self, route: str, protocol: str, request_id: str, deadline: float | None = None) -> None:
@@ -64,6 +66,7 @@ class Call:
         self.deadline = deadline  # perf_counter seconds, or None
         self.interactive = True  # False: priority `batch`, served after interactive requests
         self.pinned_version: str | None = None  # X-Model-Version, for requests that name none
+        self.traceparent: str | None = None  # the caller's trace
         self.model: ServedModel | None = None
         self.batch_rows = 0
         self.started = self.submitted = self.began = self.ended = self.finished = perf_counter()
@@ -75,6 +78,10 @@ class Call:
     def finish(self) -> None:
         """The answer is ready to be encoded: stop the clock."""
         self.finished = perf_counter()
+
+    def wall_time(self) -> str:
+        """When the request started, ISO 8601 in UTC."""
+        return datetime.fromtimestamp(time() - (perf_counter() - self.started), UTC).isoformat(timespec="milliseconds")
 
     def stages(self) -> dict[str, float]:
         """Seconds per stage; they add up to finished - started."""

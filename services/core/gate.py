@@ -10,7 +10,7 @@ import ipaddress
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -57,6 +57,17 @@ class Window:
         }
 
 
+@dataclass(frozen=True)
+class Admission:
+    """A request that was let in: whose key it had, and headers that tell a limited caller what is left."""
+
+    key_id: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+_OPEN = Admission()
+
+
 class Gate:
     """Admission for one worker process."""
 
@@ -68,16 +79,15 @@ class Gate:
         self._in_flight = 0
         self._windows: dict[str, tuple[Key, list[Window]]] = {}
 
-    def admit(self, scope: Scope | None, secret: str | None, local_address: str) -> dict[str, str]:
+    def admit(self, scope: Scope | None, secret: str | None, local_address: str) -> Admission:
         """Let a request in, or raise ApiError (unauthenticated, permission_denied, rate_limited).
 
         scope          what the route needs; None: open to everyone
         secret         the caller's key, if one was sent
         local_address  the server's own address as the caller reached it
-        Returns headers that tell a limited caller what is left.
         """
         if scope is None:
-            return {}
+            return _OPEN
         if self._store is None:
             if scope == "admin":
                 raise ApiError(
@@ -91,7 +101,7 @@ class Gate:
                     "this server has no keys and answers on loopback addresses only",
                     hint="the operator sets PRESSROOM_KEYS_FILE, or PRESSROOM_INSECURE=true",
                 )
-            return {}
+            return _OPEN
         if secret is None:
             raise ApiError(
                 "unauthenticated", "no API key was sent", hint="send `Authorization: Bearer KEY` or `X-API-Key: KEY`"
@@ -105,7 +115,7 @@ class Gate:
                 f"this key does not have the scope {scope!r}",
                 hint=f"it has: {', '.join(key.scopes)}",
             )
-        return self._count(key)
+        return Admission(key.id, self._count(key))
 
     @contextmanager
     def inside(self) -> Iterator[None]:

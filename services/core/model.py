@@ -25,7 +25,12 @@ Json = dict[str, Any]
 
 
 class ServedModel(ABC):
-    """Pipeline, runtime and batcher of one artifact."""
+    """Pipeline, runtime and batcher of one artifact.
+
+    private  its requests hold personal data: they are never written anywhere
+    """
+
+    private: ClassVar[bool] = False
 
     def __init__(self, artifact: Artifact, runtime: Runtime, policy: BatchPolicy) -> None:
         self.artifact = artifact

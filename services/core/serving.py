@@ -1,10 +1,11 @@
-"""What every front end needs to serve: the models, the gate, the settings, the shadow."""
+"""What every front end needs to serve: models, gate, shadow, journal, settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from services.core.gate import Gate
+from services.core.journal import Journal
 from services.core.repository import Repository
 from services.core.settings import Settings
 from services.core.shadow import Shadow
@@ -17,4 +18,5 @@ class Serving:
     repository: Repository
     gate: Gate
     shadow: Shadow
+    journal: Journal
     settings: Settings

@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -50,6 +50,13 @@ class Settings(BaseModel):
     tls_cert: str = Field("", description="PEM certificate chain; with tls_key switches TLS on, HTTP and gRPC")
     tls_key: str = Field("", description="PEM private key")
     tls_client_ca: str = Field("", description="PEM authorities; client certificates are then required (mTLS)")
+    access_log: Literal["off", "errors", "all"] = Field(
+        "errors", description="JSON access-log lines on standard output"
+    )
+    otlp_endpoint: str = Field("", description="OpenTelemetry collector, OTLP over HTTP (http://host:4318); empty: off")
+    trace_fraction: float = Field(1.0, ge=0, le=1, description="share of requests traced that no caller has decided on")
+    payload_log: str = Field("", description="file for sampled, redacted payloads; empty: never; private models: never")
+    payload_log_fraction: float = Field(0.01, ge=0, le=1, description="share of requests in the payload log")
     max_failures: int = Field(10, ge=1, description="failures in a row that give a model a pause (503 circuit_open)")
     cooldown_seconds: float = Field(5.0, gt=0, description="length of that pause, s")
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")

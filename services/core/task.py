@@ -27,6 +27,8 @@ async def answer_task(serving: Serving, family: str, request: Json, call: Call) 
         return other.numbers(await other.answer(request, shadow_call))
 
     serving.shadow.follow(call, lambda: model.numbers(body), again)
+    if serving.journal.payloads is not None:
+        serving.journal.payloads.write(call, request, body)
     return {**call.explanation(), **body}
 
 

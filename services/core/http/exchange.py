@@ -57,11 +57,11 @@ class Exchange:
         self._receive = receive
         self._send = send
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        sent = self.headers.get(b"x-request-id")
-        self.call = Call(route, "http", request_id_from(None if sent is None else sent.decode("latin-1")))
+        self.call = Call(route, "http", request_id_from(self._header(b"x-request-id")))
         self.call.deadline = self.call.started + timeout_ms / 1000
         self.local_address: str = (scope.get("server") or ("",))[0]
         self.extra_headers: Headers = []
+        self.key_id: str | None = None
 
     def secret(self) -> str | None:
         """The API key the caller sent, as bearer token or in X-API-Key."""
@@ -71,11 +71,11 @@ class Exchange:
 
     def read_wishes(self) -> None:
         """Take the caller's own version, priority and deadline. Raises ApiError if a header is unusable."""
-        pin = self.headers.get(b"x-model-version")
-        self.call.pinned_version = None if pin is None else pin.decode("latin-1")
-        wish = self.headers.get(b"x-priority")
+        self.call.pinned_version = self._header(b"x-model-version")
+        self.call.traceparent = self._header(b"traceparent")
+        wish = self._header(b"x-priority")
         if wish is not None:
-            self.call.interactive = read_priority(wish.decode("latin-1"), "X-Priority")
+            self.call.interactive = read_priority(wish, "X-Priority")
         raw = self.headers.get(b"x-request-timeout-ms")
         if raw is None:
             return
@@ -86,6 +86,10 @@ class Exchange:
                 field="X-Request-Timeout-Ms",
             )
         self.call.deadline = self.call.started + int(raw) / 1000
+
+    def _header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
 
     async def read_body(self, limit: int) -> bytes:
         """The whole body, inflated if it came compressed; at most `limit` bytes. Raises ApiError, DisconnectedError."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import MutableMapping
 from typing import Any
@@ -11,6 +10,7 @@ from services.core.errors import CODES, ApiError
 from services.core.gate import Gate
 from services.core.http.exchange import JSON, DisconnectedError, Exchange, Receive, Response, Scope, Send
 from services.core.http.routes import Route, Routes
+from services.core.journal import Journal
 from services.core.metrics import IN_FLIGHT, count_unrouted
 
 log = logging.getLogger("pressroom.http")
@@ -29,9 +29,10 @@ _PLAIN = {
 class Front:
     """ASGI application."""
 
-    def __init__(self, routes: Routes, gate: Gate, behind: Any, timeout_ms: int) -> None:
+    def __init__(self, routes: Routes, gate: Gate, journal: Journal, behind: Any, timeout_ms: int) -> None:
         self._routes = routes
         self._gate = gate
+        self._journal = journal
         self._behind = behind
         self._timeout_ms = timeout_ms
         self._in_flight = IN_FLIGHT.labels("http")
@@ -58,27 +59,37 @@ class Front:
             self._in_flight.dec()
 
     async def _handle(self, route: Route, exchange: Exchange, params: dict[str, str]) -> None:
+        code = "ok"
         try:
-            left = self._gate.admit(route.scope, exchange.secret(), exchange.local_address)
-            exchange.extra_headers += [(k.encode(), v.encode()) for k, v in left.items()]
-            exchange.read_wishes()
-            if route.probe:
-                response = await route.handler(exchange, params)
-            else:
-                with self._gate.inside():
-                    response = await route.handler(exchange, params)
+            response = await self._admitted(route, exchange, params)
         except DisconnectedError:
-            self._count(route, exchange, "cancelled")
+            self._close(route, exchange, "cancelled")
             return
-        except asyncio.CancelledError:
-            raise
         except Exception as fault:
             error = ApiError.of(fault)
             if error.code == "internal":
                 log.exception("request %s failed", exchange.call.request_id)
-            self._count(route, exchange, error.code)
-            response = exchange.refusal(error)
+            code, response = error.code, exchange.refusal(error)
         await exchange.respond(response)
+        self._close(route, exchange, code)
+
+    async def _admitted(self, route: Route, exchange: Exchange, params: dict[str, str]) -> Response:
+        admission = self._gate.admit(route.scope, exchange.secret(), exchange.local_address)
+        exchange.key_id = admission.key_id
+        exchange.extra_headers += [(k.encode(), v.encode()) for k, v in admission.headers.items()]
+        exchange.read_wishes()
+        if route.probe:
+            return await route.handler(exchange, params)
+        with self._gate.inside():
+            return await route.handler(exchange, params)
+
+    def _close(self, route: Route, exchange: Exchange, code: str) -> None:
+        """Count a refusal (answers are counted where they are made) and write the request down."""
+        if code != "ok":
+            exchange.call.finish()
+            self._count(route, exchange, code)
+        if not route.probe:
+            self._journal.finished(exchange.call, code, exchange.key_id)
 
     def _count(self, route: Route, exchange: Exchange, code: str) -> None:
         if exchange.call.model is not None:

@@ -48,6 +48,7 @@ class InferenceService:
         self._serving = serving
         self._repository = serving.repository
         self._gate = serving.gate
+        self._journal = serving.journal
         self._settings = serving.settings
         self._in_flight = IN_FLIGHT.labels("grpc")
 
@@ -157,26 +158,32 @@ class InferenceService:
         return call
 
     async def _answer(self, raw: bytes, call: Call, context: Any) -> Any:
-        """The response message; every failure leaves as ApiError and is counted."""
+        """The response message; every failure leaves as ApiError, is counted and written down."""
         self._in_flight.inc()
+        code, key_id = "ok", None
         try:
             sent = _metadata(context)
-            context.set_trailing_metadata(tuple(self._gate.admit("infer", _secret(sent), self._settings.host).items()))
-            call.pinned_version = sent.get("x-model-version")
-            call.interactive = read_priority(sent.get("x-priority", "interactive"), "x-priority")
+            admission = self._gate.admit("infer", _secret(sent), self._settings.host)
+            key_id = admission.key_id
+            context.set_trailing_metadata(tuple(admission.headers.items()))
+            _read_wishes(call, sent)
             with self._gate.inside():
                 return await self._run(self._parse(ModelInferRequest, raw), call)
         except asyncio.CancelledError:
-            _count(call, "cancelled")
+            code = "cancelled"
             raise
         except Exception as fault:
             error = ApiError.of(fault)
-            if error.code == "internal":
+            code = error.code
+            if code == "internal":
                 log.exception("request %s failed", call.request_id)
-            _count(call, error.code)
             raise error from None
         finally:
             self._in_flight.dec()
+            if code != "ok":
+                call.finish()
+                _count(call, code)
+            self._journal.finished(call, code, key_id)
 
     async def _run(self, request: Any, call: Call) -> Any:
         name, version = request.model_name, request.model_version
@@ -220,6 +227,12 @@ def _number(text: str) -> float | str:
 
 def _metadata(context: Any) -> Metadata:
     return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+
+
+def _read_wishes(call: Call, sent: Metadata) -> None:
+    call.pinned_version = sent.get("x-model-version")
+    call.traceparent = sent.get("traceparent")
+    call.interactive = read_priority(sent.get("x-priority", "interactive"), "x-priority")
 
 
 def _secret(metadata: Metadata) -> str | None:
