@@ -69,6 +69,10 @@ class Call:
         self.traceparent: str | None = None  # the caller's trace
         self.model: ServedModel | None = None
         self.batch_rows = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the clock: the request is here in full."""
         self.started = self.submitted = self.began = self.ended = self.finished = perf_counter()
 
     def ran(self, submitted: float, began: float, ended: float, batch_rows: int) -> None:
@@ -76,8 +80,10 @@ class Call:
         self.submitted, self.began, self.ended, self.batch_rows = submitted, began, ended, batch_rows
 
     def finish(self) -> None:
-        """The answer is ready to be encoded: stop the clock."""
+        """The answer is ready to be encoded: stop the clock. A request no model ran for was all preprocessing."""
         self.finished = perf_counter()
+        if not self.batch_rows:
+            self.submitted = self.began = self.ended = self.finished
 
     def wall_time(self) -> str:
         """When the request started, ISO 8601 in UTC."""

@@ -11,7 +11,6 @@ import json
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any, TypeVar
 
 import orjson
@@ -105,7 +104,7 @@ class Exchange:
         if declared.isdigit() and int(declared) > limit:
             await self._refuse_body(limit, int(declared))
         body = await self._collect(limit)
-        self.call.started = perf_counter()  # the caller's upload is not our preprocessing
+        self.call.restart()  # the caller's upload is not our preprocessing
         return body if encoding == b"identity" else _inflate(body, _INFLATE[encoding], limit)
 
     async def _collect(self, limit: int) -> bytes:

@@ -85,8 +85,9 @@ class Front:
 
     def _close(self, route: Route, exchange: Exchange, code: str) -> None:
         """Count a refusal (answers are counted where they are made) and write the request down."""
-        if code != "ok":
+        if not exchange.call.batch_rows:
             exchange.call.finish()
+        if code != "ok":
             self._count(route, exchange, code)
         if not route.probe:
             self._journal.finished(exchange.call, code, exchange.key_id)
