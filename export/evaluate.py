@@ -32,11 +32,25 @@ def evaluate(
             "--evaluate needs a csv, a scaler and a split with test rows", f"give --data FILE --split {SPLITS[0]}"
         )
     first, last = split.test[0] - spec.look_back, split.test[1]
-    count = last - split.test[0] - spec.horizon + 1
-    if first < 0 or count < 1:
+    windows = last - split.test[0] - spec.horizon + 1
+    if first < 0 or windows < 1:
         raise DataError(f"the test rows {split.test[0]}:{last} hold no window of {spec.look_back} + {spec.horizon}")
-    scaled = spec.scaler.scale(table.values[first:last])
-    windows = np.moveaxis(sliding_window_view(scaled, spec.look_back + spec.horizon, axis=0), 2, 1)  # [W, L+H, C]
+    mse, mae = _errors(run, spec, table, first, windows, report)
+    where = {"data": table.file, "split": f"test ({split.name})", "windows": windows}
+    return [
+        Metric.model_validate({"name": "mse", "value": mse, "unit": "scaled units squared", **where}),
+        Metric.model_validate({"name": "mae", "value": mae, "unit": "scaled units", **where}),
+    ]
+
+
+def _errors(
+    run: Runner, spec: ForecastSpec, table: TrainingTable, first: int, count: int, report: Report
+) -> tuple[float, float]:
+    """MSE and MAE over `count` windows of stride 1, the first one beginning at row `first`."""
+    assert spec.scaler is not None
+    length = spec.look_back + spec.horizon
+    scaled = spec.scaler.scale(table.values[first : first + count + length - 1])
+    windows = np.moveaxis(sliding_window_view(scaled, length, axis=0), 2, 1)  # [W, L+H, C]
     squared = absolute = 0.0
     for start in range(0, count, BATCH):
         part = windows[start : start + BATCH]
@@ -47,17 +61,7 @@ def evaluate(
         squared, absolute = squared + float((error**2).sum()), absolute + float(np.abs(error).sum())
         report(STEP, min(start + BATCH, count), count)
     values = count * spec.horizon * scaled.shape[1]
-    return [
-        Metric(
-            name=name,
-            value=round(total / values, 6),
-            data=table.file,
-            split=f"test ({split.name})",
-            unit="scaled units" if name == "mae" else "scaled units squared",
-            windows=count,
-        )
-        for name, total in (("mse", squared), ("mae", absolute))
-    ]
+    return round(squared / values, 6), round(absolute / values, 6)
 
 
 def _marks(table: TrainingTable, spec: ForecastSpec, first: int, count: int) -> npt.NDArray[np.float32]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from torch import nn
 
 from export import parity
-from export.artifact import EXAMPLE, PARITY, Metric, Runtime
+from export.artifact import EXAMPLE, PARITY, FileEntry, Metric, Runtime
 from export.checkpoints import Checkpoint, read_checkpoint
 from export.errors import CheckpointFileError, DataError, OptionError
 from export.evaluate import evaluate
@@ -66,6 +67,18 @@ class Network:
     spec: ForecastSpec
     module: nn.Module
 
+    def facts(self, runtime: Runtime, files: dict[str, FileEntry], metrics: list[Metric]) -> ForecastFacts:
+        """What the manifest says once the weights are written."""
+        return ForecastFacts(
+            architecture=self.record,
+            hyper=self.hyper,
+            spec=self.spec,
+            source=self.checkpoint.source,
+            runtime=runtime,
+            files=files,
+            metrics=metrics,
+        )
+
 
 @dataclass(frozen=True)
 class Pressed:
@@ -92,22 +105,9 @@ def press(job: ForecastJob, report: Report = silent) -> Pressed:
         if job.evaluate:
             metrics = evaluate(run, network.spec, network.prepared.table, network.prepared.split, report) + metrics
         report(_STEPS[4], 4, len(_STEPS))
-        facts = ForecastFacts(
-            architecture=network.record,
-            hyper=network.hyper,
-            spec=network.spec,
-            source=network.checkpoint.source,
-            runtime=runtime,
-            files=file_entries(files),
-            metrics=metrics,
-        )
-        stored = store(
-            lambda version: facts.manifest(job.name, version),
-            files,
-            name=job.name,
-            version=job.version,
-            verdict=certificate["verdict"],
-        )
+        manifest_for = partial(network.facts(runtime, file_entries(files), metrics).manifest, job.name)
+        verdict: str = certificate["verdict"]
+        stored = store(manifest_for, files, name=job.name, version=job.version, verdict=verdict)
     report(_STEPS[4], len(_STEPS), len(_STEPS))
     return Pressed(stored, certificate, metrics, network.hyper.origins, network.checkpoint.source.notes)
 

@@ -28,42 +28,57 @@ class RuntimeChoice(StrEnum):
     torch = "torch"
 
 
+Architecture = Annotated[str, typer.Argument(help="The network: itransformer or card.")]
+CheckpointFile = Annotated[Path, typer.Argument(exists=True, help="Official checkpoint.pth, or .safetensors.")]
+Name = Annotated[str, typer.Option(help="Name of the artifact in the model store.")]
+Version = Annotated[str | None, typer.Option(help="Its version. Default: the next whole number.")]
+Config = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="JSON with official hyper-parameters.")]
+Settings = Annotated[
+    str | None,
+    typer.Option(help="Official settings directory name. Default: the one the checkpoint lies in, if it is one."),
+]
+Flags = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="One hyper-parameter; wins over --config and --settings."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="Training csv: columns, frequency, scaler, real test windows."),
+]
+Split = Annotated[
+    str | None, typer.Option(help="Training rows of the csv: ett-hourly, ett-minute, custom (70/10/20) or FIRST:END.")
+]
+Scaler = Annotated[
+    str | None,
+    typer.Option(metavar="FILE|none", help="JSON with mean and std; none: the network normalises each window."),
+]
+Freq = Annotated[str | None, typer.Option(help="Sampling frequency, e.g. h or 15min. Default: detected.")]
+Columns = Annotated[
+    str | None, typer.Option(help="Column names in the network's order, comma separated. Default: the csv's.")
+]
+Marks = Annotated[bool, typer.Option(help="Feed calendar marks to a network that can read them.")]
+Runs = Annotated[RuntimeChoice, typer.Option(help="What runs the weights.")]
+Evaluate = Annotated[bool, typer.Option(help="Measure MSE and MAE on the split's test rows.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
+
+
 def forecast(
-    architecture: Annotated[str, typer.Argument(help="The network: itransformer or card.")],
-    checkpoint: Annotated[Path, typer.Argument(exists=True, help="Official checkpoint.pth, or .safetensors.")],
-    name: Annotated[str, typer.Option(help="Name of the artifact in the model store.")],
-    version: Annotated[str | None, typer.Option(help="Its version. Default: the next whole number.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON with official hyper-parameters.")
-    ] = None,
-    settings: Annotated[
-        str | None,
-        typer.Option(help="Official settings directory name. Default: the one the checkpoint lies in, if it is one."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="One hyper-parameter; wins over --config and --settings."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Training csv: columns, frequency, scaler, real test windows."),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Training rows of the csv: ett-hourly, ett-minute, custom (70/10/20) or FIRST:END."),
-    ] = None,
-    scaler: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|none", help="JSON with mean and std; none: the network normalises each window."),
-    ] = None,
-    freq: Annotated[str | None, typer.Option(help="Sampling frequency, e.g. h or 15min. Default: detected.")] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Column names in the network's order, comma separated. Default: the csv's.")
-    ] = None,
-    marks: Annotated[bool, typer.Option(help="Feed calendar marks to a network that can read them.")] = True,
-    runtime: Annotated[RuntimeChoice, typer.Option(help="What runs the weights.")] = RuntimeChoice.onnx,
-    evaluate: Annotated[bool, typer.Option(help="Measure MSE and MAE on the split's test rows.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    architecture: Architecture,
+    checkpoint: CheckpointFile,
+    name: Name,
+    version: Version = None,
+    config: Config = None,
+    settings: Settings = None,
+    flags: Flags = None,
+    data: Data = None,
+    split: Split = None,
+    scaler: Scaler = None,
+    freq: Freq = None,
+    columns: Columns = None,
+    marks: Marks = True,
+    runtime: Runs = RuntimeChoice.onnx,
+    evaluate: Evaluate = False,
+    as_json: AsJson = False,
 ) -> None:
     """Press a forecaster. Nothing is stored unless the parity certificate holds."""
     with progress_bar() as report:
@@ -77,16 +92,16 @@ def forecast(
             checkpoint=checkpoint,
             name=name,
             version=version,
-            stated=Stated(flags=set_ or (), config=config, settings=settings),
+            stated=Stated(flags=flags or (), config=config, settings=settings),
             data=DataOptions(data=data, split=split, scaler=scaler, freq=freq, columns=named, marks=marks),
             runtime=runtime.value,
             evaluate=evaluate,
         )
         pressed = press(job, report)
-    _show([pressed], as_json)
+    _show(pressed, as_json)
 
 
-def bundled(as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False) -> None:
+def bundled(as_json: AsJson = False) -> None:
     """Press the two checkpoints that come with the repository; what is up to date already is left alone."""
     with progress_bar() as report:
         from pressroom.bundled import press_bundled
@@ -109,25 +124,19 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="export", epilog=_FORECAST)
 
 
-def _show(pressed: list[Pressed], as_json: bool) -> None:
-    for one in pressed:
-        if as_json:
-            print_json(_as_json(one))
-            continue
-        screen = console()
-        certificate = one.certificate
-        screen.print(f"{one.stored.tag}  {one.stored.digest}  {_state(one.stored.unchanged)}", markup=False)
-        screen.print(
-            f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
-            f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
-            markup=False,
-        )
-        for metric in one.metrics:
-            screen.print(
-                f"{metric.name} {metric.value} on {metric.data}, {metric.split} [{metric.origin}]", markup=False
-            )
-        for note in one.notes:
-            screen.print(f"note: {note}", markup=False, soft_wrap=True)
+def _show(pressed: Pressed, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_json(pressed))
+        return
+    certificate, stored = pressed.certificate, pressed.stored
+    lines = [
+        f"{stored.tag}  {stored.digest}  {_state(stored.unchanged)}",
+        f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
+        f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
+        *(f"{m.name} {m.value} on {m.data}, {m.split} [{m.origin}]" for m in pressed.metrics),
+        *(f"note: {note}" for note in pressed.notes),
+    ]
+    console().print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _as_json(pressed: Pressed) -> dict[str, Any]:
