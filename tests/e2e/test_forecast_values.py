@@ -36,7 +36,7 @@ def tolerance(server: LiveServer) -> dict[str, Any]:
 
 def native_json(server: LiveServer, model: str, first: int) -> np.ndarray:
     request = etth1.request(etth1.series(first), model=model)
-    answer = httpx.post(server.url + etth1.FORECAST, json=request).raise_for_status().json()
+    answer = server.post(etth1.FORECAST, json=request).raise_for_status().json()
     return etth1.forecast_of(answer["series"][0])
 
 
@@ -45,7 +45,7 @@ def protocol_json(server: LiveServer, model: str, first: int) -> np.ndarray:
         {"name": "history", "datatype": "FP32", "shape": [1, 96, 7], "data": etth1.history(first).ravel().tolist()},
         {"name": "timestamps", "datatype": "INT64", "shape": [1, 96], "data": etth1.clock(first).tolist()},
     ]
-    answer = httpx.post(server.url + OIP.format(model), json={"inputs": inputs}).raise_for_status().json()
+    answer = server.post(OIP.format(model), json={"inputs": inputs}).raise_for_status().json()
     (output,) = answer["outputs"]
     assert (output["name"], output["datatype"], output["shape"]) == ("forecast", "FP32", [1, 96, 7])
     return np.array(output["data"], dtype=np.float32).reshape(96, 7)
@@ -192,7 +192,7 @@ def test_as_a_row_of_a_request_of_seven_the_answer_is_the_same_as_alone(
     firsts, model = official(architecture).first, MODELS[architecture]
     rows = [300, *firsts, 700]
     request = etth1.request(*(etth1.series(first, id=f"row {first}") for first in rows), model=model)
-    answer = httpx.post(server.url + etth1.FORECAST, json=request).raise_for_status().json()
+    answer = server.post(etth1.FORECAST, json=request).raise_for_status().json()
     assert [entry["id"] for entry in answer["series"]] == [f"row {first}" for first in rows]
     assert answer["batch_rows"] >= 7
     got = np.stack([etth1.forecast_of(entry) for entry in answer["series"][1:6]])

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import etth1
-import httpx
 import numpy as np
 import pytest
 from etth1 import CARD, COLUMNS, HORIZON, ITRANSFORMER, START
@@ -21,7 +20,7 @@ both_models = pytest.mark.parametrize("model", [ITRANSFORMER, CARD])
 def ask(server: LiveServer, *entries: dict[str, Any], model: str = ITRANSFORMER, **fields: Any) -> dict[str, Any]:
     """The answer to a good request; its shape is checked against the documented one."""
     request = etth1.request(*entries, model=model, **fields)
-    answer = httpx.post(server.url + etth1.FORECAST, json=request, timeout=30).raise_for_status().json()
+    answer = server.post(etth1.FORECAST, json=request).raise_for_status().json()
     ForecastResponse.model_validate(answer)
     return answer
 
@@ -91,7 +90,7 @@ def test_series_of_different_lengths_share_a_request(server: LiveServer, exact: 
 
 def test_one_series_may_be_sent_without_a_list(server: LiveServer, exact: dict[str, Any]) -> None:
     request = {"model": ITRANSFORMER, "series": etth1.series()}
-    answer = httpx.post(server.url + etth1.FORECAST, json=request).json()
+    answer = server.post(etth1.FORECAST, json=request).json()
     assert_same_values(answer["series"][0], exact)
 
 

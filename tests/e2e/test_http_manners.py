@@ -20,7 +20,7 @@ INFER = f"/v2/models/{etth1.CARD}/infer"
 
 def post(server: LiveServer, content: bytes, path: str = etth1.FORECAST, **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx.post(server.url + path, content=content, headers=named, timeout=30)
+    return server.post(path, content=content, headers=named)
 
 
 @pytest.mark.parametrize("path", [etth1.FORECAST, INFER])
@@ -77,7 +77,7 @@ def test_a_body_that_is_not_what_its_encoding_says_is_refused(server: LiveServer
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/forecast/", "/v1/forecasts", "/v2/models", "/v3/health/live"])
 def test_an_unknown_route_is_refused(server: LiveServer, method: str, path: str) -> None:
-    check_http(httpx.request(method, server.url + path), 404, "route_not_found", None)
+    check_http(server.request(method, path), 404, "route_not_found", None)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_unknown_route_is_refused(server: LiveServer, method: str, path: str)
 def test_the_wrong_method_is_refused_and_the_right_one_named(
     server: LiveServer, method: str, path: str, allowed: str
 ) -> None:
-    response = httpx.request(method, server.url + path)
+    response = server.request(method, path)
     assert response.headers["allow"] == allowed
     if method == "HEAD":
         assert (response.status_code, response.content) == (405, b"")
@@ -122,7 +122,7 @@ def test_the_callers_request_id_comes_back_in_header_body_and_refusal(server: Li
     assert (answer.headers["x-request-id"], answer.json()["request_id"]) == (sent, sent)
     refusal = post(server, b"{}", X_Request_Id=sent)
     assert check_http(refusal, 422, "invalid_request", "model")["request_id"] == sent
-    assert httpx.get(server.url + "/nowhere", headers={"X-Request-Id": sent}).headers["x-request-id"] == sent
+    assert server.get("/nowhere", headers={"X-Request-Id": sent}).headers["x-request-id"] == sent
 
 
 @pytest.mark.parametrize("sent", ["two words", "a" * 129, "tab\there", ""])
@@ -144,7 +144,7 @@ def test_every_answer_has_a_request_id_of_its_own(server: LiveServer) -> None:
     "path", ["/livez", "/readyz", "/v2", "/v1/models", "/openapi.json", "/docs", "/v2/health/ready"]
 )
 def test_head_answers_as_get_without_the_body(server: LiveServer, path: str) -> None:
-    got, asked = server.get(path), httpx.head(server.url + path)
+    got, asked = server.get(path), server.request("HEAD", path)
     assert asked.status_code == got.status_code == 200
     assert asked.content == b""
     for header in ("content-type", "content-length"):

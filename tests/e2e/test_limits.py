@@ -7,7 +7,6 @@ import json
 
 import etth1
 import grpc
-import httpx
 import pytest
 from live_server import LiveServer, StartServer
 from raw_http import RawConnection, head
@@ -33,25 +32,25 @@ def _chunks(size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("path", [etth1.FORECAST, INFER])
 def test_a_body_larger_than_the_limit_is_refused(small: LiveServer, path: str) -> None:
-    response = httpx.post(small.url + path, content=b" " * (LIMIT + 1), timeout=30)
+    response = small.post(path, content=b" " * (LIMIT + 1))
     error = check_http(response, 413, "payload_too_large", None)
     assert str(LIMIT) in error["message"]
 
 
 def test_a_body_of_exactly_the_limit_is_read(small: LiveServer) -> None:
-    response = httpx.post(small.url + etth1.FORECAST, content=GOOD.ljust(LIMIT), timeout=30)
+    response = small.post(etth1.FORECAST, content=GOOD.ljust(LIMIT))
     assert response.status_code == 200
 
 
 @pytest.mark.parametrize("path", [etth1.FORECAST, INFER])
 def test_a_chunked_body_larger_than_the_limit_is_refused(small: LiveServer, path: str) -> None:
-    response = httpx.post(small.url + path, content=iter(_chunks(2**20)), timeout=30)
+    response = small.post(path, content=iter(_chunks(2**20)))
     check_http(response, 413, "payload_too_large", None)
 
 
 def test_a_chunked_body_within_the_limit_is_read(small: LiveServer) -> None:
     parts = [GOOD[i : i + 1000] for i in range(0, len(GOOD), 1000)]
-    assert httpx.post(small.url + etth1.FORECAST, content=iter(parts), timeout=30).status_code == 200
+    assert small.post(etth1.FORECAST, content=iter(parts)).status_code == 200
 
 
 def test_a_caller_who_sends_far_more_than_the_limit_can_still_read_the_refusal(small: LiveServer) -> None:
@@ -89,7 +88,7 @@ def test_a_caller_who_asks_first_and_may_send_is_answered(small: LiveServer) -> 
 def test_a_small_body_that_inflates_beyond_the_limit_is_refused(small: LiveServer, path: str) -> None:
     bomb = gzip.compress(b" " * (32 * 2**20))
     assert len(bomb) < LIMIT
-    response = httpx.post(small.url + path, content=bomb, headers={"Content-Encoding": "gzip"}, timeout=30)
+    response = small.post(path, content=bomb, headers={"Content-Encoding": "gzip"})
     check_http(response, 413, "payload_too_large", None)
 
 
@@ -103,18 +102,18 @@ def test_a_content_length_that_lies_is_not_trusted(small: LiveServer) -> None:
 
 def test_more_rows_than_the_limit_are_refused(small: LiveServer) -> None:
     too_many = etth1.request(*(etth1.series() for _ in range(ROWS + 1)))
-    error = check_http(httpx.post(small.url + etth1.FORECAST, json=too_many), 422, "too_many_rows", "series")
+    error = check_http(small.post(etth1.FORECAST, json=too_many), 422, "too_many_rows", "series")
     assert str(ROWS) in error["message"]
     tensors = history(etth1.history(*[etth1.START] * (ROWS + 1)))
     document, raw = as_binary([tensors])
     headers = {"Inference-Header-Content-Length": str(len(json.dumps(document)))}
-    response = httpx.post(small.url + INFER, content=json.dumps(document).encode() + raw, headers=headers)
+    response = small.post(INFER, content=json.dumps(document).encode() + raw, headers=headers)
     check_http(response, 422, "too_many_rows", "history")
 
 
 def test_as_many_rows_as_the_limit_are_answered(small: LiveServer) -> None:
     most = etth1.request(*(etth1.series() for _ in range(ROWS)))
-    assert len(httpx.post(small.url + etth1.FORECAST, json=most).json()["series"]) == ROWS
+    assert len(small.post(etth1.FORECAST, json=most).json()["series"]) == ROWS
 
 
 def test_a_grpc_message_larger_than_the_limit_is_refused(small: LiveServer) -> None:
@@ -126,5 +125,5 @@ def test_a_grpc_message_larger_than_the_limit_is_refused(small: LiveServer) -> N
 
 
 def test_after_a_refused_body_the_server_answers_as_before(small: LiveServer) -> None:
-    httpx.post(small.url + etth1.FORECAST, content=b" " * (LIMIT + 1), timeout=30)
-    assert httpx.post(small.url + INFER, json=as_json([history()])).status_code == 200
+    small.post(etth1.FORECAST, content=b" " * (LIMIT + 1))
+    assert small.post(INFER, json=as_json([history()])).status_code == 200

@@ -16,7 +16,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 def post(server: LiveServer, body: Any) -> httpx.Response:
-    return httpx.post(server.url + etth1.FORECAST, json=body, timeout=30)
+    return server.post(etth1.FORECAST, json=body)
 
 
 def bytes_tensor(body: Any) -> dict[str, Any]:
@@ -30,8 +30,8 @@ def test_native_json_is_refused_with_code_status_and_place(server: LiveServer, c
 
 @every_case
 def test_the_same_json_in_a_tensor_is_refused_alike_over_rest(server: LiveServer, case: Case) -> None:
-    url = f"{server.url}/v2/models/{etth1.ITRANSFORMER}/infer"
-    check_http(httpx.post(url, json=bytes_tensor(case.request())), 422, case.code, case.field)
+    path = f"/v2/models/{etth1.ITRANSFORMER}/infer"
+    check_http(server.post(path, json=bytes_tensor(case.request())), 422, case.code, case.field)
 
 
 @every_case
@@ -60,14 +60,14 @@ def test_numbers_that_json_does_not_have_are_refused_by_their_place(server: Live
     request["series"][0]["values"]["LULL"][33] = float(constant.replace("Infinity", "inf"))
     body = json.dumps(request)  # Python writes NaN and Infinity as such
     assert constant in body
-    response = httpx.post(server.url + etth1.FORECAST, content=body)
+    response = server.post(etth1.FORECAST, content=body)
     check_http(response, 422, "value_not_finite", f"{VALUES}.LULL[33]")
 
 
 @pytest.mark.parametrize("digits", ["1e999", "-1e999"])
 def test_a_number_beyond_float64_is_refused_by_name(server: LiveServer, digits: str) -> None:
     body = json.dumps(etth1.request()).replace(json.dumps(etth1.series()["values"]["HULL"][5]), digits, 1)
-    response = httpx.post(server.url + etth1.FORECAST, content=body)
+    response = server.post(etth1.FORECAST, content=body)
     assert response.status_code in (400, 422)
     assert response.json()["error"]["code"] in ("invalid_json", "value_not_finite")
 

@@ -17,13 +17,13 @@ every_raw_case = pytest.mark.parametrize("case", [*CASES, *RAW_CASES], ids=lambd
 
 
 def infer(server: LiveServer, body: Any, model: str = etth1.ITRANSFORMER) -> httpx.Response:
-    return httpx.post(f"{server.url}/v2/models/{model}/infer", json=body, timeout=30)
+    return server.post(f"/v2/models/{model}/infer", json=body)
 
 
 def infer_raw(server: LiveServer, header: bytes, raw: bytes, length: int | str | None = None) -> httpx.Response:
-    url = f"{server.url}/v2/models/{etth1.ITRANSFORMER}/infer"
+    path = f"/v2/models/{etth1.ITRANSFORMER}/infer"
     headers = {"Inference-Header-Content-Length": str(len(header) if length is None else length)}
-    return httpx.post(url, content=header + raw, headers=headers, timeout=30)
+    return server.post(path, content=header + raw, headers=headers)
 
 
 @every_case
