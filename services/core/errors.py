@@ -62,7 +62,7 @@ CODES: dict[str, ErrorCode] = {
     "unsupported_media_type": ErrorCode(415, "INVALID_ARGUMENT", "a content type or encoding the route does not read"),
     "queue_full": ErrorCode(429, "RESOURCE_EXHAUSTED", "the model's queue is full; retry after the time given"),
     "rate_limited": ErrorCode(429, "RESOURCE_EXHAUSTED", "the key's requests are used up; retry after the time given"),
-    "overloaded": ErrorCode(429, "RESOURCE_EXHAUSTED", "too many requests are being handled; retry shortly"),
+    "too_many_in_flight": ErrorCode(429, "RESOURCE_EXHAUSTED", "too many requests are being handled; retry shortly"),
     "cancelled": ErrorCode(499, "CANCELLED", "the caller went away; its queued work was dropped"),
     "internal": ErrorCode(500, "INTERNAL", "a fault of the server; the request id finds it in the log"),
     "inference_failed": ErrorCode(500, "INTERNAL", "the model failed on this request alone"),

@@ -119,10 +119,10 @@ class Gate:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Hold one of the places shared by all protocols. Raises ApiError (overloaded) if none is free."""
+        """Hold one of the places shared by all protocols. Raises ApiError (too_many_in_flight) if none is free."""
         if self._in_flight >= self._max_in_flight:
             raise ApiError(
-                "overloaded",
+                "too_many_in_flight",
                 f"{self._in_flight} requests are being handled, the limit is {self._max_in_flight}",
                 hint="retry shortly",
                 retry_after_ms=100,

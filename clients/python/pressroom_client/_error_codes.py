@@ -8,6 +8,7 @@ from ._errors import (
     APIStatusError,
     APITimeoutError,
     BadRequest,
+    Denied,
     NotFound,
     Overloaded,
     PressroomError,
@@ -106,6 +107,12 @@ class ValueNotNumeric(BadRequest):
     code = "value_not_numeric"
 
 
+class ValueOutOfRange(BadRequest):
+    """A number too large for the model's arithmetic, or for its tensor's datatype."""
+
+    code = "value_out_of_range"
+
+
 class TimestampsInvalid(BadRequest):
     """A timestamp that cannot be read, or two styles mixed."""
 
@@ -172,6 +179,18 @@ class OutputUnknown(BadRequest):
     code = "output_unknown"
 
 
+class Unauthenticated(Denied):
+    """No API key was sent, or one the server does not know."""
+
+    code = "unauthenticated"
+
+
+class PermissionDenied(Denied):
+    """The key lacks the scope this call needs."""
+
+    code = "permission_denied"
+
+
 class ModelNotFound(NotFound):
     """No model of this name is served; `client.models()` lists what is."""
 
@@ -196,6 +215,18 @@ class QueueFull(Overloaded):
     code = "queue_full"
 
 
+class RateLimited(Overloaded):
+    """The key has used up its requests for now."""
+
+    code = "rate_limited"
+
+
+class TooManyInFlight(Overloaded):
+    """The server is handling as many requests at once as it may."""
+
+    code = "too_many_in_flight"
+
+
 class ModelNotReady(Unavailable):
     """The model is loading or failed to load."""
 
@@ -206,6 +237,18 @@ class ShuttingDown(Unavailable):
     """The server finishes what it accepted and takes nothing new."""
 
     code = "shutting_down"
+
+
+class CircuitOpen(Unavailable):
+    """The model failed repeatedly and is given a pause."""
+
+    code = "circuit_open"
+
+
+class LoadFailed(ServerFault):
+    """The server could not load an artifact; what it served before it still serves."""
+
+    code = "load_failed"
 
 
 class InferenceFailed(ServerFault):

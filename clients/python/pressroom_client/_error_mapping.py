@@ -18,6 +18,7 @@ from ._errors import (
     APIConnectionError,
     APITimeoutError,
     BadRequest,
+    Denied,
     NotFound,
     Overloaded,
     PressroomError,
@@ -26,6 +27,8 @@ from ._errors import (
 )
 
 _HTTP_GROUPS: dict[int, type[PressroomError]] = {
+    401: Denied,
+    403: Denied,
     404: NotFound,
     408: Unavailable,
     413: PayloadTooLarge,
@@ -41,8 +44,8 @@ _GRPC_GROUPS: dict[str, type[PressroomError]] = {
     "FAILED_PRECONDITION": BadRequest,
     "OUT_OF_RANGE": BadRequest,
     "ALREADY_EXISTS": BadRequest,
-    "PERMISSION_DENIED": BadRequest,
-    "UNAUTHENTICATED": BadRequest,
+    "PERMISSION_DENIED": Denied,
+    "UNAUTHENTICATED": Denied,
     "NOT_FOUND": NotFound,
     "UNIMPLEMENTED": NotFound,
     "RESOURCE_EXHAUSTED": Overloaded,

@@ -11,17 +11,19 @@ PressroomError
     │   ├── InvalidJson  InvalidRequest  UnsupportedMediaType  PayloadTooLarge  TooManyRows  MethodNotAllowed
     │   ├── EmptyBatch  HistoryTooShort  LengthMismatch  HorizonTooLong
     │   ├── ColumnsMissing  ColumnsUnexpected  ColumnsReordered
-    │   ├── ValueNotFinite  ValueNotNumeric
+    │   ├── ValueNotFinite  ValueNotNumeric  ValueOutOfRange
     │   ├── TimestampsInvalid  TimestampsUnsorted  TimestampsDuplicate  TimestampsGap  FrequencyMismatch
     │   └── TensorMissing  TensorUnexpected  TensorDtype  TensorShape  TensorSize  OutputUnknown
+    ├── Denied                           use a key that may do this
+    │   └── Unauthenticated  PermissionDenied
     ├── NotFound                         ask for something that exists
     │   └── ModelNotFound  VersionNotFound  RouteNotFound
     ├── Overloaded                       come back after `.retry_after` seconds
-    │   └── QueueFull
+    │   └── QueueFull  RateLimited  TooManyInFlight
     ├── Unavailable                      come back later
-    │   └── ModelNotReady  ShuttingDown
+    │   └── ModelNotReady  ShuttingDown  CircuitOpen
     ├── ServerFault                      not your doing; report `.request_id`
-    │   └── InferenceFailed  Internal
+    │   └── InferenceFailed  Internal  LoadFailed
     └── Cancelled                        the request was withdrawn before it was answered
 
 A code this version does not know raises the group its status belongs to, with `.code` as the server sent it.
@@ -128,6 +130,10 @@ class APIStatusError(PressroomError):
 
 class BadRequest(APIStatusError):
     """The request is wrong and will be wrong again; change it."""
+
+
+class Denied(APIStatusError):
+    """The key is missing, unknown, or not allowed to do this."""
 
 
 class NotFound(APIStatusError):
