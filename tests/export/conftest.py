@@ -19,6 +19,7 @@ from torch import Tensor
 from export.forecast import ForecastJob, Pressed, press
 from export.forecast_data import DataOptions
 from export.hyperparameters import Stated
+from pressroom.cli import main
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # BentoML's own imports warn, and its modules load on first use
@@ -76,6 +77,19 @@ def copied_home(bundled_home: Path, tmp_path: Path) -> Iterator[Path]:
 def pressroom() -> Run:
     """pressroom(home, *arguments) runs the command line in a process of its own."""
     return run_pressroom
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """invoke(*arguments) -> the same in this process and its store, which is quicker."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        with pytest.raises(SystemExit) as left:
+            main(list(arguments))
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(left.value.code or 0), printed.out, printed.err)
+
+    return run
 
 
 @pytest.fixture

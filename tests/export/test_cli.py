@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ETTH1 = ("--data", "data/ett/ETTh1.csv", "--split", "ett-hourly")
 BUNDLED = "data/checkpoints/itransformer_etth1_96_96"
@@ -46,9 +47,10 @@ def test_export_json_is_all_of_standard_output(pressroom: Run, tmp_path: Path) -
     ],
 )
 def test_refusals_are_words_on_standard_error(
-    pressroom: Run, tmp_path: Path, arguments: tuple[str, ...], status: int, words: str
+    invoke: Run, home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], status: int, words: str
 ) -> None:
-    done = pressroom(tmp_path, *EXPORT, "--name", "x", *arguments)
+    monkeypatch.chdir(ROOT)
+    done = invoke(*EXPORT, "--name", "x", *arguments)
     assert done.returncode == status
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -73,31 +75,31 @@ def test_verify_repeats_the_certificate(pressroom: Run, bundled_home: Path) -> N
     assert rows[-1].startswith("card-etth1:1 sha256:")
 
 
-def test_verify_json_holds_every_case(pressroom: Run, bundled_home: Path) -> None:
-    answer = json.loads(pressroom(bundled_home, "verify", "itransformer-etth1:1", "--json").stdout)
+def test_verify_json_holds_every_case(invoke: Run, bundled_store: Path) -> None:
+    answer = json.loads(invoke("verify", "itransformer-etth1:1", "--json").stdout)
     assert answer["holds"] is True
     assert len(answer["cases"]) == 8
     assert answer["example"]["holds"] is True
 
 
-def test_verify_names_a_damaged_file(pressroom: Run, copied_home: Path) -> None:
+def test_verify_names_a_damaged_file(invoke: Run, copied_home: Path) -> None:
     weights = copied_home / "models" / "card-etth1" / "1" / "model.onnx"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    done = pressroom(copied_home, "verify", "card-etth1")
+    done = invoke("verify", "card-etth1")
     assert done.returncode == 1
     assert "card-etth1:1: model.onnx is damaged" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["verify", "inspect"])
 @pytest.mark.parametrize("target", ["nothing", "card-etth1:9"])
-def test_an_unknown_artifact_is_misuse(pressroom: Run, bundled_home: Path, verb: str, target: str) -> None:
-    done = pressroom(bundled_home, verb, target)
+def test_an_unknown_artifact_is_misuse(invoke: Run, bundled_store: Path, verb: str, target: str) -> None:
+    done = invoke(verb, target)
     assert done.returncode == 2
     assert f"no artifact {target} in the model store" in done.stderr
 
 
-def test_inspect_shows_origin_signature_and_certificate(pressroom: Run, bundled_home: Path) -> None:
-    shown = pressroom(bundled_home, "inspect", "itransformer-etth1").stdout
+def test_inspect_shows_origin_signature_and_certificate(invoke: Run, bundled_store: Path) -> None:
+    shown = invoke("inspect", "itransformer-etth1").stdout
     for words in (
         "thuml/iTransformer at c2426e68ca13, licence: MIT",
         "[batch, 96, 7]",
@@ -108,21 +110,24 @@ def test_inspect_shows_origin_signature_and_certificate(pressroom: Run, bundled_
         assert words in shown
 
 
-def test_inspect_json_is_the_manifest(pressroom: Run, bundled_home: Path) -> None:
-    answer: Any = json.loads(pressroom(bundled_home, "inspect", "card-etth1", "--json").stdout)
+def test_inspect_json_is_the_manifest(invoke: Run, bundled_store: Path) -> None:
+    answer: Any = json.loads(invoke("inspect", "card-etth1", "--json").stdout)
     assert answer["manifest"]["architecture"] == "card"
     assert answer["certificate"]["verdict"] == "ok"
 
 
-def test_models_lists_the_store(pressroom: Run, bundled_home: Path, tmp_path: Path) -> None:
-    rows = pressroom(bundled_home, "models").stdout.splitlines()
+def test_models_lists_the_store(invoke: Run, bundled_store: Path) -> None:
+    rows = invoke("models").stdout.splitlines()
     assert rows[0].split() == ["name", "version", "family", "architecture", "digest", "size", "certificate"]
     assert [row.split()[:4] for row in rows[1:]] == [
         ["card-etth1", "1", "forecast", "card"],
         ["itransformer-etth1", "1", "forecast", "itransformer"],
     ]
-    assert "no artifact yet" in pressroom(tmp_path, "models").stdout
-    assert json.loads(pressroom(tmp_path, "models", "--json").stdout) == []
+
+
+def test_an_empty_store_is_said(invoke: Run, home: Path) -> None:
+    assert "no artifact yet" in invoke("models").stdout
+    assert json.loads(invoke("models", "--json").stdout) == []
 
 
 def test_a_home_that_cannot_be_had_is_said(pressroom: Run, tmp_path: Path) -> None:
@@ -162,5 +167,5 @@ def test_verify_golden_goes_to_the_golden_cases(pressroom: Run, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("arguments", [("verify",), ("verify", "x", "y"), ("press",), ("verify", "golden")])
-def test_a_command_that_makes_no_sense_is_misuse(pressroom: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    assert pressroom(tmp_path, *arguments).returncode == 2
+def test_a_command_that_makes_no_sense_is_misuse(invoke: Run, home: Path, arguments: tuple[str, ...]) -> None:
+    assert invoke(*arguments).returncode == 2
