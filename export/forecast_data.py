@@ -3,8 +3,7 @@
     columns    --columns, else the training csv's, else the scaler file's
     frequency  --freq, else detected in the csv
     scaler     --scaler FILE | none, else fitted on the training rows of --split
-    marks      the calendar the network was trained with: its official `freq` must give the marks the data's frequency
-               gives, or they are switched off
+    calendar   the marks the network was trained with: those of its official `freq`, whatever the data's own step
 
 `--scaler none` is for networks that normalise every window themselves: their forecast then follows the raw units.
 """
@@ -77,15 +76,13 @@ def make_spec(
     """Join data facts and hyper-parameters. Raises DataError or HyperParameterError where they do not fit."""
     _check_scaler(prepared, architecture, hyper)
     _check_columns(prepared, architecture, hyper)
-    takes_marks = architecture.takes_marks and marks
-    if takes_marks:
-        _check_calendar(prepared.frequency, hyper)
+    calendar = _calendar(hyper) if architecture.takes_marks and marks else None
     return ForecastSpec(
         look_back=hyper.config.look_back,
         horizon=hyper.config.horizon,
         columns=prepared.columns,
         frequency=prepared.frequency,
-        takes_marks=takes_marks and bool(prepared.frequency.marks),
+        calendar=calendar,
         scaler=prepared.scaler,
     )
 
@@ -147,8 +144,8 @@ def _check_columns(prepared: Prepared, architecture: Architecture, hyper: HyperP
         )
 
 
-def _check_calendar(frequency: Frequency, hyper: HyperParameters) -> None:
-    """Marks follow the official `freq` (default "h"), whatever the data's own step; only equal sets can be served.
+def _calendar(hyper: HyperParameters) -> Frequency:
+    """Marks follow the official `freq` (default "h"), whatever the data's own step: ETTm runs use hourly marks.
 
     With an `embed` other than timeF the official data loader feeds whole numbers (month, day, ...) instead of marks.
     """
@@ -157,14 +154,7 @@ def _check_calendar(frequency: Frequency, hyper: HyperParameters) -> None:
             f"embed: the network was trained with {embed!r} calendar numbers, only {OFFICIAL_EMBED!r} marks are served",
             "serve without marks (--no-marks) and compare its errors, or train with the official default",
         )
-    text = str(hyper.stated.get("freq") or OFFICIAL_FREQ)
     try:
-        trained = Frequency.parse(text)
+        return Frequency.parse(str(hyper.stated.get("freq") or OFFICIAL_FREQ))
     except ValueError as error:
         raise HyperParameterError(f"freq: {error}") from None
-    if trained.marks != frequency.marks:
-        raise HyperParameterError(
-            f"freq: the network was trained with calendar marks of {text!r} ({', '.join(trained.marks)}), the data's "
-            f"frequency {str(frequency)!r} gives {', '.join(frequency.marks) or 'none'}",
-            f"state the training run's --freq with --set freq={frequency}, or serve without marks (--no-marks)",
-        )

@@ -93,8 +93,8 @@ def pipeline_in_words(spec: ForecastSpec) -> list[str]:
         steps.append("no scaler: the network normalises every window by itself")
     else:
         steps.append("scale each column: (value - mean) / std of the training rows, to float32")
-    if spec.takes_marks:
-        steps.append(f"calendar marks from the wall clock: {', '.join(spec.frequency.marks)}, each in [-0.5, 0.5]")
+    if spec.calendar is not None and spec.takes_marks:
+        steps.append(f"calendar marks from the wall clock: {', '.join(spec.calendar.marks)}, each in [-0.5, 0.5]")
     steps.append(f"network: {spec.horizon} steps for every column")
     if spec.scaler is not None:
         steps.append("undo the scaling: value * std + mean")

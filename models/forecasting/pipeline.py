@@ -36,11 +36,11 @@ def to_tensors(history: npt.NDArray[np.floating], wall_clock: Stamps | None, spe
             hint=f"values must stay within {LARGEST:.0e} training standard deviations",
         )
     tensors = {"x_enc": scaled}
-    if spec.takes_marks:
+    if spec.calendar is not None and spec.takes_marks:
         if wall_clock is None:
             tensors["x_mark_enc"] = np.zeros((*scaled.shape[:2], 0), dtype=np.float32)
         else:
-            tensors["x_mark_enc"] = np.stack([calendar_marks(row, spec.frequency) for row in wall_clock])
+            tensors["x_mark_enc"] = np.stack([calendar_marks(row, spec.calendar) for row in wall_clock])
     return tensors
 
 

@@ -18,7 +18,8 @@ class ForecastSpec:
     horizon      H, steps it forecasts, >= 1
     columns      names in the order the network was trained with, or None if it takes any columns
     frequency    of the history and the forecast
-    takes_marks  whether calendar marks are fed to the network
+    calendar     frequency whose calendar marks are fed to the network (its training run's, which need not be the
+                 data's: official runs on 15-minute data use hourly marks), or None if it is fed none
     scaler       statistics of the training rows, or None if the network normalises every window by itself
     """
 
@@ -26,7 +27,7 @@ class ForecastSpec:
     horizon: int
     columns: tuple[str, ...] | None
     frequency: Frequency
-    takes_marks: bool
+    calendar: Frequency | None
     scaler: Scaler | None
 
     def __post_init__(self) -> None:
@@ -46,7 +47,7 @@ class ForecastSpec:
             horizon=settings["horizon"],
             columns=None if columns is None else tuple(columns),
             frequency=Frequency.parse(settings["frequency"]),
-            takes_marks=settings["takes_marks"],
+            calendar=None if settings["calendar"] is None else Frequency.parse(settings["calendar"]),
             scaler=None if scaler is None else Scaler.from_mapping(scaler),
         )
 
@@ -57,11 +58,16 @@ class ForecastSpec:
             "horizon": self.horizon,
             "columns": None if self.columns is None else list(self.columns),
             "frequency": str(self.frequency),
-            "takes_marks": self.takes_marks,
+            "calendar": None if self.calendar is None else str(self.calendar),
             "scaler": None if self.scaler is None else self.scaler.to_mapping(),
         }
 
     @property
+    def takes_marks(self) -> bool:
+        """Whether the network is fed calendar marks, and requests therefore need timestamps."""
+        return self.marks_width > 0
+
+    @property
     def marks_width(self) -> int:
-        """M, the number of calendar marks the network takes; 0 if it takes none."""
-        return len(self.frequency.marks) if self.takes_marks else 0
+        """M, the number of calendar marks the network is fed."""
+        return 0 if self.calendar is None else len(self.calendar.marks)
