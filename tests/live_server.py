@@ -107,10 +107,11 @@ class LiveServer:
         return sum(value for (found, carried), value in self.samples().items() if found == name and wanted <= carried)
 
     def wait_for(self, path: str, status: int = 200) -> httpx.Response:
-        """Poll a path until it answers with this status; fails at once if the process ends."""
+        """Poll a path until it answers with this status; fails at once if that has become impossible."""
 
         def answered() -> httpx.Response | None:
             assert self.process.poll() is None, f"the server ended ({self.process.returncode}):\n{self.log_tail()}"
+            assert not (path == "/readyz" and status == 200 and "not ready:" in self.log_tail()), self.log_tail()
             try:
                 response = self.get(path)
             except httpx.TransportError:
