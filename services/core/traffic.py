@@ -9,7 +9,7 @@ The draw is made from the request id, so that a retry with the same id meets the
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from dataclasses import dataclass
 
 from services.core.settings import SettingsError
@@ -83,5 +83,9 @@ class Traffic:
 
 
 def _draw(request_id: str, purpose: str) -> float:
-    """A number in [0, 1) that depends on the request id alone."""
-    return zlib.crc32(f"{purpose}:{request_id}".encode()) / 2**32
+    """A number in [0, 1) that depends on the request id alone; purposes draw independently.
+
+    A checksum would not do: crc32 is linear, so two purposes would always draw alike, and numbered ids unevenly.
+    """
+    digest = hashlib.blake2b(f"{purpose}:{request_id}".encode(), digest_size=6).digest()
+    return int.from_bytes(digest, "big") / 2**48
