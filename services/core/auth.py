@@ -100,7 +100,7 @@ def _read(path: Path) -> tuple[Key, ...]:
         keys = _KeyFile.model_validate(tomllib.loads(path.read_text())).keys
     except OSError:
         raise SettingsError(f"keys_file: {path.name} cannot be read") from None
-    except tomllib.TOMLDecodeError as fault:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise SettingsError(f"keys_file: {path.name} is not TOML: {fault}") from None
     except ValidationError as fault:
         first = fault.errors()[0]
