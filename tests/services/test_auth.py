@@ -1,4 +1,4 @@
-"""The key file: hashed entries, compared in constant time, read again when it changes, never let go of by a bad edit."""
+"""The key file: hashed entries, compared in constant time, read again when it changes, kept if an edit is bad."""
 
 from __future__ import annotations
 
