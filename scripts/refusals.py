@@ -24,7 +24,7 @@ SPEC = ForecastSpec(  # as itransformer-etth1, with another scaler
     horizon=96,
     columns=COLUMNS,
     frequency=Frequency("h"),
-    takes_marks=True,
+    calendar=Frequency("h"),
     scaler=Scaler(np.zeros(len(COLUMNS)), np.ones(len(COLUMNS))),
 )
 LENGTH = 96

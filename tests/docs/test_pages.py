@@ -1,0 +1,47 @@
+"""Every block of the guide runs, page by page, against the shared server and a private copy of the store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from live_server import LiveServer
+from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+
+DOCS = ROOT / "docs"
+OWN_TEST = {"add_architecture.md"}  # its blocks are one program: see test_add_architecture.py
+PAGES = [page for page in sorted(DOCS.glob("*.md")) if page.name not in OWN_TEST]
+WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN and b.why_not is None for b in read_blocks(page))]
+RUNS_ELSEWHERE = {"make serve"}  # the README's test starts servers; here one is running
+
+
+@pytest.fixture(scope="module")
+def follow(pressed_home: Path, server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], None]:
+    home = tmp_path_factory.mktemp("guide") / "home"
+    shutil.copytree(pressed_home, home, symlinks=True)
+
+    def run(page: Path) -> None:
+        reader = Reader(home=home, scratch=home.parent, ports=(server.port, server.grpc_port))
+        for block in read_blocks(page):
+            if block.language in RUN and block.why_not is None and not RUNS_ELSEWHERE & set(block.commands):
+                reader.follow(block)
+
+    return run
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_every_block_of_a_page_runs(page: Path, follow: Callable[[Path], None]) -> None:
+    follow(page)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_every_block_of_a_page_is_run_shown_or_marked(page: Path) -> None:
+    assert [b.line for b in read_blocks(page) if b.language not in RUN | SHOWN] == []
+
+
+def test_the_index_names_every_page() -> None:
+    index = (DOCS / "index.md").read_text()
+    hidden = {"index.md", "bento.md"}  # bento.md is what a bento shows about itself
+    assert [page.name for page in DOCS.glob("*.md") if page.name not in hidden and f"({page.name})" not in index] == []
