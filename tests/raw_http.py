@@ -44,6 +44,9 @@ class RawConnection:
     def close(self) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
