@@ -186,7 +186,7 @@ def read_artifact(path: Path, *, recorded_digest: str | None = None, created: in
     digest = digest_of(raw)
     if recorded_digest is not None and digest != recorded_digest:
         raise ArtifactError(
-            f"{path.name}: {MANIFEST} was edited: its digest is {digest}, the store recorded {recorded_digest}",
+            f"{MANIFEST} was edited: its digest is {digest}, the store recorded {recorded_digest}",
             "export the checkpoint again, or restore the file",
         )
     try:
@@ -218,9 +218,11 @@ def open_artifact(name: str, version: str | None = None) -> Artifact:
     recorded = stored.info.labels.get(DIGEST_LABEL)
     if recorded is None:
         raise ArtifactError(f"{stored.tag} is not a Pressroom artifact", "press it with `pressroom export`")
-    return read_artifact(
-        Path(stored.path), recorded_digest=recorded, created=int(stored.info.creation_time.timestamp())
-    )
+    created = int(stored.info.creation_time.timestamp())
+    try:
+        return read_artifact(Path(stored.path), recorded_digest=recorded, created=created)
+    except ArtifactError as fault:
+        raise ArtifactError(f"{stored.tag}: {fault.message}", fault.hint) from None
 
 
 def stored_versions(family: str | None = None) -> dict[str, list[str]]:
@@ -244,12 +246,12 @@ def _read_manifest_bytes(path: Path) -> bytes:
 def _check_files(path: Path, manifest: Manifest) -> None:
     present = {str(f.relative_to(path)) for f in path.rglob("*") if f.is_file()} - STORE_FILES - {MANIFEST}
     if extra := sorted(present - manifest.files.keys()):
-        raise ArtifactError(f"{manifest.tag}: unexpected file {extra[0]}", "remove it, or export the checkpoint again")
+        raise ArtifactError(f"unexpected file {extra[0]}", "remove it, or export the checkpoint again")
     for name, entry in manifest.files.items():
         if name not in present:
-            raise ArtifactError(f"{manifest.tag}: {name} is missing", "export the checkpoint again")
+            raise ArtifactError(f"{name} is missing", "export the checkpoint again")
         if sha256_file(path / name) != entry.sha256:
             raise ArtifactError(
-                f"{manifest.tag}: {name} is damaged: its sha256 differs from the manifest's",
+                f"{name} is damaged: its sha256 differs from the manifest's",
                 "restore the file, or export the checkpoint again",
             )
