@@ -138,7 +138,6 @@ class InferenceService:
             response = await self._answer(raw, call, context)
         except ApiError as error:
             await abort(context, error, call.request_id)
-        context.set_trailing_metadata((("x-request-id", call.request_id),))
         return bytes(response.SerializeToString())
 
     async def _stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -165,7 +164,7 @@ class InferenceService:
             sent = _metadata(context)
             admission = self._gate.admit("infer", _secret(sent), self._settings.host)
             key_id = admission.key_id
-            context.set_trailing_metadata(tuple(admission.headers.items()))
+            context.set_trailing_metadata((("x-request-id", call.request_id), *admission.headers.items()))
             _read_wishes(call, sent)
             with self._gate.inside():
                 return await self._run(self._parse(ModelInferRequest, raw), call)
