@@ -15,6 +15,9 @@ from export.golden.compare import OutputResult
 RUNNERS: dict[str, str] = {  # system as the case names it, lower case -> runner module
     "itransformer": "export.golden.forecast",
     "card": "export.golden.forecast",
+    "ria": "export.golden.pruning",
+    "channel_permutation": "export.golden.pruning",
+    "llm_surgeon": "export.golden.surgeon",
 }
 
 
