@@ -16,6 +16,7 @@ from _bentoml_sdk.service import Service
 
 from services.core import supervisor
 from services.core.model import Family
+from services.core.preflight import check_files
 from services.core.settings import Settings, load_settings
 
 C = TypeVar("C", bound="ServiceBase")
@@ -65,11 +66,13 @@ def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:
 
     def decorate(inner: type[C]) -> Any:
         settings = load_settings().values
+        check_files(settings)
         service = bentoml.service(
             service_class=PressroomService,
             workers=settings.workers,
             traffic={"timeout": settings.request_timeout_ms / 1000 + 30},
             logging={"access": {"enabled": False}},
+            metrics={"enabled": False},  # BentoML's make series of every unknown path, for ever; ours are bounded
             http={"host": settings.host, "port": settings.port},
             ssl=_tls(settings),
         )(inner)
