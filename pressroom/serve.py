@@ -73,7 +73,8 @@ def _pairs(entries: list[str]) -> dict[str, str]:
 
 def _start(target: str, loaded: LoadedSettings) -> None:
     from services.core.gate import is_loopback
-    from services.core.settings import as_environment
+    from services.core.preflight import check_files
+    from services.core.settings import SettingsError, as_environment
 
     values = loaded.values
     if not (values.keys_file or values.insecure or is_loopback(values.host)):
@@ -81,6 +82,10 @@ def _start(target: str, loaded: LoadedSettings) -> None:
             f"host {values.host} is open to the world and there are no API keys",
             "make keys with `pressroom key` and name the file with --keys-file; or --insecure if that is meant",
         )
+    try:
+        check_files(values)
+    except SettingsError as fault:
+        _misuse(str(fault), "`pressroom serve gateway --print-config` shows where each setting comes from")
     for name in ("port", "grpc_port"):
         _require_free(values.host, getattr(values, name), name)
     if not values.models:
