@@ -8,8 +8,6 @@ stay dense. The caller runs the masked layer again to get what enters the next o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from models.llm.blocks import Projection, projections
-from models.llm.walk import run_layer
 from models.pruning.activations import InputStatistics
+from models.pruning.calibration import observe, unobserved
 from models.pruning.channel_permutation import Search, find_order, keep_in_order, retained
 from models.pruning.errors import PruningError
 from models.pruning.pattern import NM, Pattern
@@ -62,7 +60,7 @@ class Pruned:
 def prune_layer(layer: nn.Module, hidden: Tensor | None, arguments: dict[str, Any], recipe: Recipe) -> list[Pruned]:
     """Mask a layer's matrices in place. Raises PruningError naming the matrix a pattern does not fit."""
     found = projections(layer)
-    statistics = _statistics(layer, found, hidden, arguments, recipe)
+    statistics = _statistics(layer, hidden, arguments, recipe)
     outcomes = [_prune(one, statistics[one.name], recipe) for one in found]
     for one, outcome in zip(found, outcomes, strict=True):
         _mask(one.linear, outcome.keep, statistics[one.name], recipe)
@@ -98,30 +96,11 @@ def _mask(linear: nn.Linear, keep: Tensor, statistics: InputStatistics, recipe: 
 
 
 def _statistics(
-    layer: nn.Module, found: list[Projection], hidden: Tensor | None, arguments: dict[str, Any], recipe: Recipe
+    layer: nn.Module, hidden: Tensor | None, arguments: dict[str, Any], recipe: Recipe
 ) -> dict[str, InputStatistics]:
-    """One pass of the calibration through the layer, every matrix' inputs watched."""
-    statistics = {one.name: InputStatistics(one.linear.in_features, with_gram=recipe.reconstruct) for one in found}
     if not recipe.reads_activations:
-        return statistics
+        return unobserved(layer)
     if hidden is None:
         remedy = "Give a calibration text, or choose magnitude or ri."
         raise PruningError("calibration", "none", f"sequences for {recipe.method}", remedy)
-    with _watched(found, lambda name, inputs: statistics[name].add(inputs)):
-        run_layer(layer, hidden, arguments)
-    return statistics
-
-
-@contextmanager
-def _watched(found: list[Projection], see: Callable[[str, Tensor], None]) -> Iterator[None]:
-    """Show every matrix' inputs to `see` while open."""
-
-    def hook_of(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
-        return lambda module, inputs: see(name, inputs[0])
-
-    handles = [one.linear.register_forward_pre_hook(hook_of(one.name)) for one in found]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    return observe(layer, hidden, arguments, with_gram=recipe.reconstruct)
