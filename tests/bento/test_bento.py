@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
@@ -73,6 +74,18 @@ def test_a_bento_served_by_its_tag_answers_the_official_forecast(bento: Bento, t
     expected = official("itransformer")
     assert expected.first[0] == START
     np.testing.assert_allclose(forecast_of(answer["series"][0]), expected.units[0], rtol=1e-4, atol=1e-3)
+
+
+def test_a_bento_that_moved_brings_its_artifacts(bento: Bento, tmp_path: Path) -> None:
+    """Unpacked in a folder over an empty store, as in a container."""
+    archive, folder = tmp_path / "pressroom.bento", tmp_path / "unpacked"
+    subprocess.run([BENTOML, "export", bento.tag, str(archive)], env=clean_environment(bento.home), check=True)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    command = (BENTOML, "serve", str(folder))
+    with running_server(tmp_path / "empty", tmp_path / "log", command=command, cwd=tmp_path) as server:
+        served = {model["id"] for model in server.get("/v1/models").json()["data"]}
+    assert served == set(MODELS.values())
 
 
 def _over_grpc(address: str) -> bool:

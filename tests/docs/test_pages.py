@@ -12,7 +12,8 @@ from manual import ROOT, RUN, SHOWN, Reader, read_blocks
 
 DOCS = ROOT / "docs"
 OWN_TEST = {"add_architecture.md"}  # its blocks are one program: see test_add_architecture.py
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if page.name not in OWN_TEST]
+ALL = [*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "k8s" / "README.md"]
+PAGES = [page for page in ALL if page.name not in OWN_TEST]
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN and b.why_not is None for b in read_blocks(page))]
 RUNS_ELSEWHERE = {"make serve"}  # the README's test starts servers; here one is running
 
@@ -36,7 +37,7 @@ def test_every_block_of_a_page_runs(page: Path, follow: Callable[[Path], None]) 
     follow(page)
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ALL, ids=lambda page: page.name)
 def test_every_block_of_a_page_is_run_shown_or_marked(page: Path) -> None:
     assert [b.line for b in read_blocks(page) if b.language not in RUN | SHOWN] == []
 
