@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,7 +15,8 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from services.core.errors import CODES
 
 _KEYS = {"code", "message", "field", "hint", "request_id"}
-_INTERNALS = ("Traceback", 'File "', "site-packages", "/models/", "/services/", "/tmp/", "/home/", "0x")
+_HERE = (str(Path.home()), str(Path(__file__).parents[1]), tempfile.gettempdir())
+_INTERNALS = ("Traceback", 'File "', "site-packages", "/models/", "/services/", "0x", *_HERE)
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 
 
