@@ -5,6 +5,9 @@ Documentation only: the pipeline in `models.forecasting` validates, because its 
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 Stamp = str | int
@@ -26,10 +29,18 @@ class ForecastSeries(BaseModel):
     )
 
 
+def _example() -> dict[str, Any]:
+    """A request the bundled CARD answers: four days of a made-up daily rhythm in every column."""
+    names = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
+    rhythm = [round(10 + 3 * math.sin(hour * math.tau / 24), 2) for hour in range(96)]
+    series = {"id": "feeder-7", "start": "2017-10-20T00:00:00", "freq": "h", "values": dict.fromkeys(names, rhythm)}
+    return {"model": "card-etth1", "horizon": 24, "series": [series]}
+
+
 class ForecastRequest(BaseModel):
     """Forecast one or many series in raw units."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_example()]})
 
     model: str | None = Field(None, description="`name` or `name:version`; may be left out if one model is served")
     version: str | None = Field(None, description="served version; default: the newest")
