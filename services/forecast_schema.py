@@ -29,18 +29,10 @@ class ForecastSeries(BaseModel):
     )
 
 
-def _example() -> dict[str, Any]:
-    """A request the bundled CARD answers: four days of a made-up daily rhythm in every column."""
-    names = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
-    rhythm = [round(10 + 3 * math.sin(hour * math.tau / 24), 2) for hour in range(96)]
-    series = {"id": "feeder-7", "start": "2017-10-20T00:00:00", "freq": "h", "values": dict.fromkeys(names, rhythm)}
-    return {"model": "card-etth1", "horizon": 24, "series": [series]}
-
-
 class ForecastRequest(BaseModel):
     """Forecast one or many series in raw units."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_example()]})
+    model_config = ConfigDict(extra="forbid")
 
     model: str | None = Field(None, description="`name` or `name:version`; may be left out if one model is served")
     version: str | None = Field(None, description="served version; default: the newest")
@@ -92,3 +84,11 @@ class ForecastResponse(BaseModel):
     timings: Timings
     batch_rows: int = Field(description="rows of the forward pass that served this request")
     series: list[SeriesForecast]
+
+
+def example_request() -> dict[str, Any]:
+    """A request the bundled CARD answers: four days of a made-up daily rhythm in every column."""
+    names = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
+    rhythm = [round(10 + 3 * math.sin(hour * math.tau / 24), 2) for hour in range(96)]
+    series = {"id": "feeder-7", "start": "2017-10-20T00:00:00", "freq": "h", "values": dict.fromkeys(names, rhythm)}
+    return {"model": "card-etth1", "horizon": 24, "series": [series]}

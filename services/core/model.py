@@ -135,6 +135,7 @@ class Family(Protocol):
     route: ClassVar[str]  # "/v1/forecast"
     request: ClassVar[type[BaseModel]]  # documents the route; the pipeline itself validates
     response: ClassVar[type[BaseModel]]
+    example: ClassVar[Json]  # a request, shown in the documentation
 
     def load(self, artifact: Artifact, settings: Settings) -> ServedModel:
         """Raises ArtifactError if the artifact's settings are not this family's."""

@@ -59,7 +59,10 @@ def _task(family: Family) -> Json:
         "summary": (family.request.__doc__ or "").strip().splitlines()[0],
         "operationId": family.name,
         "parameters": [_header("X-Request-Id", "string"), _header("X-Request-Timeout-Ms", "integer")],
-        "requestBody": {"required": True, "content": {JSON: {"schema": _ref(family.request.__name__)}}},
+        "requestBody": {
+            "required": True,
+            "content": {JSON: {"schema": _ref(family.request.__name__), "example": family.example}},
+        },
         "responses": {
             "200": {"description": "The answer", "content": {JSON: {"schema": _ref(family.response.__name__)}}},
             **_errors(_TASK_STATUSES),
