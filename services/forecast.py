@@ -17,7 +17,7 @@ from models.forecasting.frequency import Stamps
 from models.forecasting.pipeline import to_raw, to_tensors
 from models.forecasting.series import Window, read_series
 from models.forecasting.spec import ForecastSpec
-from models.forecasting.timestamps import check_instants
+from models.forecasting.timestamps import LATEST, check_instants
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.errors import ApiError
@@ -25,7 +25,7 @@ from services.core.model import Json, ServedModel, batch_policy, runtime_options
 from services.core.runtime import OnnxRuntime, Runtime, TorchRuntime
 from services.core.settings import Settings
 from services.core.tensors import Tensors
-from services.forecast_schema import ForecastRequest, ForecastResponse
+from services.forecast_schema import ForecastRequest, ForecastResponse, example_request
 
 _KEYS = frozenset({"model", "version", "horizon", "series"})
 
@@ -111,7 +111,17 @@ class ForecastModel(ServedModel):
                 field="series",
                 hint="split the request",
             )
-        return [read_series(entry, self.spec, f"series[{i}]") for i, entry in enumerate(entries)]
+        windows = [read_series(entry, self.spec, f"series[{i}]") for i, entry in enumerate(entries)]
+        for i, window in enumerate(windows):
+            self._check_calendar_end(window, f"series[{i}].timestamps")
+        return windows
+
+    def _check_calendar_end(self, window: Window, field: str) -> None:
+        if window.axis is None:
+            return
+        latest = max(int(window.axis.instants[-1]), int(window.axis.wall_clock[-1]))
+        if self.spec.frequency.after(latest, self.spec.horizon)[-1] > LATEST:
+            raise InputError("timestamps_invalid", "the forecast would end after the year 9999", field=field)
 
     async def _forecast(self, windows: list[Window], call: Call) -> list[npt.NDArray[np.float64]]:
         """Forecasts [H, C] in the order of the windows; windows of equal width go through the network together."""
@@ -182,6 +192,7 @@ class ForecastFamily:
     route: ClassVar[str] = "/v1/forecast"
     request: ClassVar[type[BaseModel]] = ForecastRequest
     response: ClassVar[type[BaseModel]] = ForecastResponse
+    example: ClassVar[Json] = example_request()
 
     def load(self, artifact: Artifact, settings: Settings) -> ForecastModel:
         try:

@@ -17,7 +17,7 @@ from models.errors import InputError
 from models.forecasting.frequency import Stamps
 
 _NAIVE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
-_EARLIEST, _LATEST = -62135596800, 253402300799  # years 1 to 9999
+EARLIEST, LATEST = -62135596800, 253402300799  # years 1 to 9999
 _HINT = "use ISO 8601 ('2016-07-01T00:00:00', optionally with an offset) or whole epoch seconds, one style throughout"
 
 
@@ -101,15 +101,15 @@ def _moment(text: str, field: str, index: int) -> datetime:
 
 
 def _bounded(values: list[int], field: str) -> Stamps:
-    if min(values) < _EARLIEST or max(values) > _LATEST:  # before numpy, whose integers would overflow
-        wrong = next(i for i, v in enumerate(values) if not _EARLIEST <= v <= _LATEST)
+    if min(values) < EARLIEST or max(values) > LATEST:  # before numpy, whose integers would overflow
+        wrong = next(i for i, v in enumerate(values) if not EARLIEST <= v <= LATEST)
         raise _refusal(values[wrong], field, wrong)
     return np.array(values, dtype=np.int64)
 
 
 def check_instants(instants: Stamps, field: str) -> None:
     """Refuse epoch seconds outside the years 1 to 9999 (milliseconds, for one). Raises InputError."""
-    outside = (instants < _EARLIEST) | (instants > _LATEST)
+    outside = (instants < EARLIEST) | (instants > LATEST)
     if outside.any():
         wrong = int(np.flatnonzero(outside)[0])
         raise _refusal(int(instants[wrong]), field, wrong)

@@ -74,6 +74,9 @@ CODES: dict[str, ErrorCode] = {
 }
 
 
+_LONGEST = 500  # bytes of a text that may quote the caller; gRPC's trailing metadata has room for about 8 KiB
+
+
 class ApiError(Exception):
     """A refusal or failure as the caller sees it. `code` is one of CODES."""
 
@@ -89,9 +92,9 @@ class ApiError(Exception):
         super().__init__(message)
         self.code = code
         self.status = CODES[code]
-        self.message = message
-        self.field = field
-        self.hint = hint
+        self.message = _short(message)
+        self.field = None if field is None else _short(field)
+        self.hint = None if hint is None else _short(hint)
         self.retry_after_ms = retry_after_ms
 
     @classmethod
@@ -115,3 +118,8 @@ class ApiError(Exception):
         if self.retry_after_ms is not None:
             error["retry_after_ms"] = self.retry_after_ms
         return {"error": error}
+
+
+def _short(text: str) -> str:
+    raw = text.encode(errors="replace")
+    return text if len(raw) <= _LONGEST else raw[: _LONGEST - 3].decode(errors="ignore") + "..."
