@@ -78,7 +78,7 @@ class Exchange:
         raw = self.headers.get(b"x-request-timeout-ms")
         if raw is None:
             return
-        if not raw.isdigit() or not 0 < int(raw[:12]) < 10**9:
+        if not raw.isdigit() or len(raw) > 9 or int(raw) == 0:
             raise ApiError(
                 "invalid_request",
                 "X-Request-Timeout-Ms must be a positive number of milliseconds",
@@ -214,11 +214,16 @@ def read_json_object(body: bytes) -> dict[str, Any]:
 
 
 def _with_constants(body: bytes) -> Any:
-    """What Python's own reader, which knows NaN and Infinity, makes of the body; None if it is not JSON either."""
+    """What Python's own reader, which knows NaN and Infinity, makes of the body; None if it is not JSON either.
+
+    It also lets through half characters, endless integers and deep nesting; writing the document again finds those.
+    """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        document = json.loads(body)
+        orjson.dumps(document)
+    except (ValueError, TypeError, RecursionError):
         return None
+    return document
 
 
 def _inflate(body: bytes, window_bits: int, limit: int) -> bytes:
