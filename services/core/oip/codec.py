@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from services.core.http.exchange import Response, json_response, read_json_objec
 from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
 
 MAX_DIMENSIONS = 8
+MAX_ELEMENTS = 2**48  # numpy refuses to shape even an empty array beyond its address space
 HEADER_LENGTH = b"inference-header-content-length"
+_NUMBERS = {int, float, bool, list}  # list: uneven nesting, which numpy refuses in its own words
 _KINDS = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}  # array kind -> kinds of JSON data it may be made from
 
 
@@ -62,7 +65,7 @@ def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
         raise ApiError("tensor_size", f"{len(raw)} bytes are left over after the last input", field="inputs")
     parameters = _object(document, "parameters")
     return InferRequest(
-        id=str(document.get("id", "")),
+        id=_id(document.get("id")),
         tensors=tensors,
         outputs=_wanted(document.get("outputs")),
         binary=parameters.get("binary_data_output") is True,
@@ -122,21 +125,26 @@ def check_header(name: Any, datatype: Any, shape: Any, field: str) -> tuple[str,
             field=name,
             hint=f"one of {', '.join(DTYPES)}",
         )
-    sizes = shape if isinstance(shape, list) else None
-    if sizes is None or len(sizes) > MAX_DIMENSIONS or any(type(n) is not int or not 0 <= n < 2**31 for n in sizes):
+    if not _is_shape(shape):
         raise ApiError(
             "tensor_shape",
             f"input {name!r} has shape {str(shape)[:60]}",
             field=name,
-            hint=f"a list of at most {MAX_DIMENSIONS} sizes, none of them negative",
+            hint=f"a list of at most {MAX_DIMENSIONS} sizes, none of them negative or beyond reason",
         )
-    return name, datatype, sizes
+    return name, datatype, shape
+
+
+def _is_shape(shape: Any) -> bool:
+    if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+        return False
+    return all(type(n) is int and 0 <= n < 2**31 for n in shape) and math.prod(n or 1 for n in shape) <= MAX_ELEMENTS
 
 
 def _header_length(sent: bytes | None, size: int) -> int:
     if sent is None:
         return size
-    if not sent.isdigit() or int(sent[:12]) > size:
+    if not sent.isdigit() or len(sent) > 12 or int(sent) > size:
         raise ApiError(
             "invalid_json",
             f"the JSON header is said to have {sent.decode('latin-1')[:20]} bytes, the body has {size}",
@@ -181,12 +189,14 @@ def _from_json(data: Any, datatype: str, shape: list[int], name: str) -> Tensor:
 
 def _numbers(data: list[Any], datatype: str, name: str) -> Tensor:
     dtype = DTYPES[datatype]
-    try:
-        values = np.array(data) if data else np.empty(0, dtype)
+    kinds = _kinds_of(data)
+    numbers = kinds <= _NUMBERS and kinds != {list}
+    try:  # never an array of text: numpy would give every element the room of the longest
+        values = np.array(data, dtype=None if numbers else object) if data else np.empty(0, dtype)
     except ValueError:
         raise ApiError("tensor_size", f"input {name!r} has lists of unequal length", field=name) from None
     if values.dtype.kind not in _KINDS[dtype.kind]:
-        missing = any(value is None for value in np.array(data, dtype=object).ravel())
+        missing = type(None) in kinds
         code = "value_not_finite" if missing else "value_not_numeric"
         what = "a missing value" if missing else f"data that is not {datatype}"
         raise ApiError(code, f"input {name!r} has {what}", field=name)
@@ -196,6 +206,17 @@ def _numbers(data: list[Any], datatype: str, name: str) -> Tensor:
             raise ApiError("value_out_of_range", f"input {name!r} has a value outside {datatype}", field=name)
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused by the model's own check
         return values.astype(dtype)
+
+
+def _kinds_of(data: list[Any]) -> set[type]:
+    """The types of the elements of evenly nested lists; {list} if they are nested too deep for a tensor."""
+    kinds = set(map(type, data))
+    for _ in range(MAX_DIMENSIONS):
+        if kinds != {list}:
+            break
+        data = list(chain.from_iterable(data))
+        kinds = set(map(type, data))
+    return kinds
 
 
 def _split_bytes(raw: bytes, count: int, field: str) -> Tensor:
@@ -216,6 +237,12 @@ def _to_json(tensor: Tensor) -> Any:
     if tensor.dtype.kind == "O":
         return [item.decode() for item in tensor.ravel()]
     return np.ascontiguousarray(tensor).ravel()
+
+
+def _id(sent: Any) -> str:
+    if sent is not None and (isinstance(sent, bool) or not isinstance(sent, str | int)):
+        raise ApiError("invalid_request", "id must be a string", field="id")
+    return "" if sent is None else str(sent)
 
 
 def _wanted(outputs: Any) -> dict[str, bool | None] | None:

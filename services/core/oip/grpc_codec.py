@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def _from_contents(contents: Any, datatype: str, shape: list[int], name: str) ->
     if field is None:
         raise ApiError("tensor_dtype", f"input {name!r}: {datatype} travels as raw contents only", field=name)
     values = getattr(contents, field)
-    if len(values) != int(np.prod(shape, dtype=np.int64)):
+    if len(values) != math.prod(shape):
         raise ApiError("tensor_size", f"input {name!r} has {len(values)} values in {field}, not {shape}", field=name)
     if datatype == "BYTES":
         tensor = np.empty(len(values), dtype=object)
