@@ -6,8 +6,9 @@ from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from services.core.oip.grpc_guard import GuardedServer
 from services.core.oip.grpc_service import InferenceService, UnknownCalls
 from services.core.oip.messages import POOL, SERVICE
 from services.core.serving import Serving
@@ -34,8 +35,12 @@ class GrpcServer:
             ]
         )
         server.add_generic_rpc_handlers((self._service.handlers(),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server, pool=POOL)
+        guarded = GuardedServer(server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
+        services = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+            reflection.aio.ReflectionServicer(services, pool=POOL), guarded
+        )
         server.add_generic_rpc_handlers((UnknownCalls(),))
         self._listen(server)
         await self.set_serving(False)

@@ -78,13 +78,16 @@ class InferenceService:
         request_class, answer_class = message_class(f"{name}Request"), message_class(f"{name}Response")
 
         async def handler(raw: bytes, context: Any) -> bytes:
-            sent = _metadata(context)
+            sent = read_metadata(context)
             try:
                 self._gate.admit(scope, _secret(sent), self._settings.host)
                 document = method(self._parse(request_class, raw))
                 if isinstance(document, Awaitable):
                     document = await document
-            except ApiError as error:
+            except Exception as fault:
+                error = ApiError.of(fault)
+                if error.code == "internal":
+                    log.exception("%s failed", name)
                 count_unrouted(name, "grpc", error.code)
                 await abort(context, error, request_id_from(sent.get("x-request-id")))
             answer = json_format.ParseDict(document, answer_class(), descriptor_pool=POOL)
@@ -123,7 +126,7 @@ class InferenceService:
 
     def _change(self, operation: Literal["load", "unload"]) -> Document:
         async def method(request: Any) -> Json:
-            parameters = {k: getattr(p, p.WhichOneof("parameter_choice")) for k, p in request.parameters.items()}
+            parameters = {k: _value(p) for k, p in request.parameters.items()}
             for number in ("canary_weight", "shadow_fraction"):  # the protocol's parameters here have no floats
                 if isinstance(parameters.get(number), str):
                     parameters[number] = _number(parameters[number])
@@ -151,7 +154,7 @@ class InferenceService:
             yield bytes(answer.SerializeToString())
 
     def _call(self, context: Any) -> Call:
-        call = Call(INFER_ROUTE, "grpc", request_id_from(_metadata(context).get("x-request-id")))
+        call = Call(INFER_ROUTE, "grpc", request_id_from(read_metadata(context).get("x-request-id")))
         remaining = context.time_remaining()
         call.deadline = perf_counter() + (self._settings.request_timeout_ms / 1000 if remaining is None else remaining)
         return call
@@ -161,7 +164,7 @@ class InferenceService:
         self._in_flight.inc()
         code, key_id = "ok", None
         try:
-            sent = _metadata(context)
+            sent = read_metadata(context)
             admission = self._gate.admit("infer", _secret(sent), self._settings.host)
             key_id = admission.key_id
             context.set_trailing_metadata((("x-request-id", call.request_id), *admission.headers.items()))
@@ -211,10 +214,15 @@ class UnknownCalls(grpc.GenericRpcHandler):
             count_unrouted("", "grpc", "route_not_found")
             hint = f"see {SERVICE} by reflection"
             error = ApiError("route_not_found", f"no call {details.method[:80]!r}", hint=hint)
-            await abort(context, error, request_id_from(_metadata(context).get("x-request-id")))
+            await abort(context, error, request_id_from(read_metadata(context).get("x-request-id")))
             yield b""
 
         return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+def _value(parameter: Any) -> Any:
+    choice = parameter.WhichOneof("parameter_choice")
+    return None if choice is None else getattr(parameter, choice)
 
 
 def _number(text: str) -> float | str:
@@ -224,7 +232,8 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _metadata(context: Any) -> Metadata:
+def read_metadata(context: Any) -> Metadata:
+    """The caller's metadata that is text; of a repeated key, the last."""
     return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
 
 
