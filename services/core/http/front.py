@@ -120,6 +120,8 @@ class Front:
                 count_unrouted("", "http", code)
                 await exchange.respond(exchange.refusal(ApiError(code, text, hint=hint)))
             elif not replaced:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message["headers"], (b"x-request-id", exchange.call.request_id.encode())]
                 await send(message)
 
         await self._behind(scope, receive, in_our_shape)
