@@ -53,7 +53,7 @@ def forecast(
     except PressroomError as error:
         _refuse(error, as_json, 2 if isinstance(error, UsageError) else 1)
     if out is not None:
-        result.frame.to_csv(out)
+        _write(result, out)
     _show(result, len(rows), out, as_json)
 
 
@@ -127,6 +127,15 @@ def _look_back(client: Client, model: str) -> int:
             f"{model} is not a forecaster: its inputs are {', '.join(inputs)}", param_hint="--model"
         )
     return inputs["history"][1]
+
+
+def _write(result: ForecastResult, out: Path) -> None:
+    """The forecast as csv; a folder that does not exist is made."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        result.frame.to_csv(out)
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror or error}", param_hint="--out") from None
 
 
 def _show(result: ForecastResult, sent: int, out: Path | None, as_json: bool) -> None:
