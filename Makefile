@@ -32,6 +32,10 @@ lint: setup
 test: lint
 	$(BIN)/python -m pytest
 
+# The generated parts of docs/: settings, metrics, error codes, routes, commands, refusals.
+docs: setup
+	$(BIN)/python scripts/generate_docs.py
+
 bench: setup
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.serving
