@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from pressroom_client import Client, History
+from pressroom_client import Client, History, Tensor
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -105,7 +105,10 @@ def _ask_native(client: Client, model: str, windows: Windows, part: slice) -> Va
 
 
 def _ask_binary(client: Client, model: str, windows: Windows, part: slice) -> Values:
-    tensors = {"history": windows.history[part].astype(np.float32), "timestamps": windows.stamps[part]}
+    tensors: dict[str, np.ndarray | Tensor] = {
+        "history": windows.history[part].astype(np.float32),
+        "timestamps": windows.stamps[part],
+    }
     return client.infer(model, tensors).outputs["forecast"]
 
 

@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.cpu import busy_neighbours
 from benchmarks.load import LoadGenerator, Shot, Taken
 from benchmarks.local import LocalModel
 from benchmarks.server import HOST, Gateway
@@ -23,8 +24,8 @@ from benchmarks.windows import Windows
 from benchmarks.wires import WIRES
 
 FLOOR_ROWS = (1, 2, 4, 8, 16, 32, 64)
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-3}  # raw units; a wrong row is off by whole units
-SILENT_SECONDS = 0.3  # of every floor measurement
+RTOL, ATOL = 1e-4, 1e-3  # of sampled answers, raw units; a neighbour's row would be off by whole units
+FLOOR_SECONDS = 0.15  # of every measurement without a server
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Plan:
 class Result:
     """One measurement of one cell. CPU in milliseconds a request; shares are of one core.
 
-    floor_ms   bare onnxruntime's CPU a row at `batch_rows`, the mean batch the server ran
+    floor_ms   bare onnxruntime's CPU a row at `batch_rows`, the mean batch the server ran, with busy neighbours
+    alone_ms   the same on an otherwise idle machine
     others     cores used by processes that are neither the server nor the load generator
     """
 
@@ -71,6 +73,7 @@ class Result:
     cpu_ms: float
     batch_rows: float
     floor_ms: float
+    alone_ms: float
     overhead_ms: float
     generator: float
     others: float
@@ -79,6 +82,14 @@ class Result:
 
     def numbers(self) -> dict[str, float]:
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Bare onnxruntime: CPU milliseconds a row by batch size, alone and with busy neighbours."""
+
+    alone: dict[int, float]
+    busy: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class Campaign:
         self._plan = plan
         self._subjects = subjects
         self._windows = windows
-        self.floors: dict[str, list[dict[int, float]]] = {model: [] for model in plan.models}
+        self.floors: dict[str, list[Floor]] = {model: [] for model in plan.models}
         self.results: dict[Cell, list[Result]] = {}
         self.failures: list[str] = []
         self.load = os.getloadavg()[0]
@@ -111,9 +122,15 @@ class Campaign:
                 tick(f"round {number + 1}: {cell.model}, {WIRES[cell.wire].title}, {cell.clients} clients")
                 self.results.setdefault(cell, []).append(self._measure(cell, servers[cell.batching], generator))
 
-    def _floor(self, model: str) -> dict[int, float]:
+    def _floor(self, model: str) -> Floor:
         local = self._subjects[model].local
-        return {rows: local.cpu_ms_per_row(self._windows, rows, SILENT_SECONDS) for rows in FLOOR_ROWS}
+
+        def costs() -> dict[int, float]:
+            return {rows: local.cpu_ms_per_row(self._windows, rows, FLOOR_SECONDS) for rows in FLOOR_ROWS}
+
+        alone = costs()
+        with busy_neighbours():
+            return Floor(alone, costs())
 
     def _order(self, number: int) -> Iterator[Cell]:
         for model, wire, clients in self._plan.cells():
@@ -143,7 +160,8 @@ class Campaign:
 
     def _result(self, cell: Cell, taken: Taken, batch_rows: float) -> Result:
         worker, supervisor = (1e3 * s / taken.answers for s in (taken.server.workers, taken.server.supervisor))
-        floor = cost_at(batch_rows, self.floors[cell.model][-1])
+        floor = self.floors[cell.model][-1]
+        bare = cost_at(batch_rows, floor.busy)
         server = taken.server.workers + taken.server.supervisor
         return Result(
             requests_per_s=taken.answers / taken.seconds,
@@ -153,8 +171,9 @@ class Campaign:
             supervisor_ms=supervisor,
             cpu_ms=worker + supervisor,
             batch_rows=batch_rows,
-            floor_ms=floor,
-            overhead_ms=worker + supervisor - floor,
+            floor_ms=bare,
+            alone_ms=cost_at(batch_rows, floor.alone),
+            overhead_ms=worker + supervisor - bare,
             generator=taken.generator_cpu / taken.seconds,
             others=max(0.0, taken.server.machine - server - taken.generator_cpu) / taken.seconds,
             failed=taken.failed,
@@ -164,7 +183,7 @@ class Campaign:
     def _wrong(self, cell: Cell, taken: Taken) -> int:
         """Sampled answers that are not what the graph gives in this process."""
         expected, read = self._subjects[cell.model].expected, WIRES[cell.wire].read
-        return sum(not np.allclose(read(head, body), expected[i], **TOLERANCE) for i, head, body in taken.kept)
+        return sum(not np.allclose(read(head, body), expected[i], RTOL, ATOL) for i, head, body in taken.kept)
 
 
 def batches(url: str, model: str) -> tuple[float, float]:

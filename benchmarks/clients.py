@@ -10,6 +10,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
 from typing import cast
 
@@ -117,7 +118,7 @@ async def http_clients(tally: Tally, count: int, host: str, port: int) -> AsyncI
     loop = asyncio.get_running_loop()
     futures = [loop.create_future() for _ in range(count)]
     for future in futures:
-        await loop.create_connection(lambda future=future: HttpClient(tally, future), host, port)
+        await loop.create_connection(partial(HttpClient, tally, future), host, port)
     try:
         yield
     finally:

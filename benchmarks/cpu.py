@@ -7,7 +7,11 @@ compare. A server is its supervising process and everything below it: the worker
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +64,23 @@ def machine_busy_seconds() -> float:
     fields = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def busy_neighbours() -> Iterator[None]:
+    """Keep up to two other cores busy inside the block.
+
+    Where two "cores" are threads of one, the same work costs up to twice the CPU time when the other one is busy; a
+    server under load always has it busy, so what it is compared with must have, too.
+    """
+    count = min(2, len(os.sched_getaffinity(0)) - 1)
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
 
 
 class ServerCpu:

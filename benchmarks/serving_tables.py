@@ -52,16 +52,24 @@ def _row(cell: Cell, found: Mapping[str, float]) -> list[str]:
     ]
 
 
-def floors(campaign: Campaign) -> dict[str, dict[int, float]]:
-    """Bare onnxruntime: CPU milliseconds a row by batch size, median over rounds."""
+def floors(campaign: Campaign) -> dict[str, dict[str, dict[int, float]]]:
+    """Bare onnxruntime by model and company: CPU milliseconds a row by batch size, median over rounds."""
     return {
-        model: {size: median(one[size] for one in measured) for size in FLOOR_ROWS}
+        model: {
+            company: {size: median(getattr(one, company)[size] for one in measured) for size in FLOOR_ROWS}
+            for company in ("alone", "busy")
+        }
         for model, measured in campaign.floors.items()
     }
 
 
 def floor_rows(campaign: Campaign) -> list[list[str]]:
-    return [[model, *(f"{ms:.3f}" for ms in costs.values())] for model, costs in floors(campaign).items()]
+    titles = {"alone": "alone", "busy": "busy neighbours"}
+    return [
+        [f"{model}, {titles[company]}", *(f"{ms:.3f}" for ms in costs.values())]
+        for model, companies in floors(campaign).items()
+        for company, costs in companies.items()
+    ]
 
 
 FLOOR_HEADINGS = ("bare onnxruntime, CPU ms a row", *(f"batch {rows}" for rows in FLOOR_ROWS))
@@ -103,6 +111,6 @@ Median of {plan.rounds} rounds of {plan.seconds:g} s. `benchmarks/README.md` exp
         "## Verdicts\n\n" + table(VERDICT_HEADINGS, verdict_rows(found)),
         *tables,
         "## The graph alone\n\n"
-        "The same graph and session settings in a process without a server.\n\n"
-        + table(FLOOR_HEADINGS, floor_rows(campaign)),
+        "The same graph and session settings in a process without a server, on an idle machine and with the other "
+        "cores kept busy, as they are under load.\n\n" + table(FLOOR_HEADINGS, floor_rows(campaign)),
     ]

@@ -47,7 +47,10 @@ def _overhead(cell: Cell, medians: Medians) -> Verdict:
     numbers = medians[cell]
     over = numbers["overhead_ms"]
     claim = f"at most {OVERHEAD_MS} ms CPU above bare onnxruntime: {cell.model}, {WIRES[cell.wire].title}"
-    found = f"{over:.3f} ms ({numbers['cpu_ms']:.3f} - {numbers['floor_ms']:.3f} at {numbers['batch_rows']:.0f} rows)"
+    found = (
+        f"{over:.3f} ms ({numbers['cpu_ms']:.3f} - {numbers['floor_ms']:.3f} at {numbers['batch_rows']:.0f} rows; "
+        f"alone onnxruntime takes {numbers['alone_ms']:.3f})"
+    )
     return Verdict(claim, found, over <= OVERHEAD_MS)
 
 
