@@ -25,7 +25,7 @@ class SettingsError(ValueError):
 class Settings(BaseModel):
     """What an operator may change."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     models: str = Field(
         "", description="artifacts to serve: `name`, `name:version` or `name:all`, comma separated; empty: all names"
@@ -120,7 +120,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except OSError:
         raise SettingsError(f"{CONFIG_FILE}: the file {path.name} cannot be read") from None
-    except tomllib.TOMLDecodeError as fault:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise SettingsError(f"{path.name} is not TOML: {fault}") from None
 
 
