@@ -104,16 +104,16 @@ def test_a_json_input_comes_in_and_goes_out(datatype: str, nested: bool) -> None
     np.testing.assert_array_equal(sent_back, plain if datatype == "BYTES" else array.ravel())
 
 
-@every_datatype
-@pytest.mark.parametrize("raw", [True, False], ids=["raw", "typed"])
+@pytest.mark.parametrize(
+    ("datatype", "raw"),
+    [(datatype, raw) for datatype in VALUES for raw in (True, False) if raw or datatype != "FP16"],  # no typed FP16
+)
 def test_a_grpc_input_comes_in_and_goes_out(datatype: str, raw: bool) -> None:
     array = tensor(datatype)
     message = ModelInferRequest(model_name="m")
     entry = message.inputs.add(name="x", datatype=datatype, shape=[2, 3])
     if raw:
         message.raw_input_contents.append(to_raw_bytes(array))
-    elif datatype == "FP16":
-        pytest.skip("the protocol has no typed contents for FP16")
     else:
         getattr(entry.contents, _contents(datatype)).extend(VALUES[datatype])
     tensors = decode_tensors(message)
