@@ -18,6 +18,10 @@ from services.core.errors import ApiError
 
 POLL_SECONDS = 0.5
 _FILE = "commands.jsonl"
+_KNOWN = {
+    "load": {"version", "canary_weight", "shadow_fraction"},
+    "unload": {"version", "unload_dependents"},  # Triton's clients send the latter; no model here has dependents
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class Command:
 
 def read_command(operation: Literal["load", "unload"], name: str, parameters: Mapping[str, Any]) -> Command:
     """A command from a request's parameters. Raises ApiError naming the parameter that is unusable."""
-    known = {"version", "canary_weight", "shadow_fraction"} if operation == "load" else {"version"}
+    known = _KNOWN[operation]
     if unknown := sorted(parameters.keys() - known):
         hint = f"known: {', '.join(sorted(known))}"
         raise ApiError("invalid_request", f"unknown parameter {unknown[0][:60]!r}", field="parameters", hint=hint)

@@ -1,4 +1,4 @@
-"""Faults stay where they are: the guilty request fails alone, a failing model pauses alone, a slow one refuses in time."""
+"""Faults stay where they are: the guilty fails alone, a failing model pauses alone, a slow one refuses in time."""
 
 from __future__ import annotations
 

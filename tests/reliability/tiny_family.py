@@ -88,6 +88,7 @@ class TinyFamily:
     route: ClassVar[str] = "/v1/tiny"
     request: ClassVar[type[BaseModel]] = TinyRequest
     response: ClassVar[type[BaseModel]] = TinyResponse
+    example: ClassVar[Json] = {"model": "tiny-a", "x": [1.0]}
 
     def load(self, artifact: Artifact, settings: Settings) -> TinyModel:
         made: dict[str, Any] = artifact.manifest.settings

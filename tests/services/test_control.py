@@ -63,6 +63,10 @@ def test_a_command_is_read_from_a_request_s_parameters() -> None:
     assert read_command("unload", "m", {"version": ""}) == Command(operation="unload", name="m")
 
 
+def test_an_unload_of_triton_s_clients_is_understood() -> None:
+    assert read_command("unload", "m", {"unload_dependents": False}) == Command(operation="unload", name="m")
+
+
 @pytest.mark.parametrize(
     ("operation", "parameters", "field"),
     [
