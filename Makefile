@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo serve test lint bench clean
+.PHONY: setup demo serve test lint docs bench clean
 
 setup: $(READY)
 
