@@ -16,7 +16,7 @@ import typer
 from pressroom import __version__
 from pressroom.output import fail
 
-VERBS = ("export", "verify", "inspect", "models", "serve", "call", "key")
+VERBS = ("export", "prune", "verify", "inspect", "models", "serve", "call", "key")
 
 app = typer.Typer(
     name="pressroom",

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from export.golden.case import CaseError, GoldenCase
+from export.hugging_face import transformers
 
 
 def case_network(case: GoldenCase) -> nn.Module:
     """float32, evaluation mode, the case's weights. Raises CaseError where tensors and hyper-parameters disagree."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    network: Any = LlamaForCausalLM(LlamaConfig(**{"max_position_embeddings": 2048} | _official(case)))
+    library = transformers()
+    settings = library.LlamaConfig(**{"max_position_embeddings": 2048} | _official(case))
+    network: Any = library.LlamaForCausalLM(settings)
     network.eval()
     try:
         network.load_state_dict(_state(case), strict=True)
@@ -35,9 +36,7 @@ def case_logits(network: nn.Module, ids: Tensor) -> Tensor:
 
 def _official(case: GoldenCase) -> dict[str, Any]:
     """The hyper-parameters of the network itself; the rest of the configuration speaks of pruning."""
-    from transformers import LlamaConfig
-
-    known = set(LlamaConfig().to_dict()) | {"rope_theta"}
+    known = set(transformers().LlamaConfig().to_dict()) | {"rope_theta"}
     return {name: value for name, value in case.config.items() if name in known and name != "model_type"}
 
 

@@ -6,27 +6,17 @@ matrices are hardly comparable, which is why this baseline collapses where curva
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import torch
 from torch import Tensor, nn
 
-from models.pruning.llm_surgeon.threshold import structure_threshold
-from models.pruning.pattern import check_sparsity
-
 
 def norm_costs(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """float [R, C] -> rows [R], columns [C]."""
+    """float [R, C] -> rows [R], columns [C]; one threshold for all matrices comes from `structure_threshold`."""
     return weight.norm(dim=1), weight.norm(dim=0)
 
 
 @torch.no_grad()
-def cut_by_norm(matrices: Mapping[str, nn.Linear], sparsity: float) -> Iterator[str]:
-    """Zero rows and columns in place, a matrix at a time: yields the name of each matrix once it is done."""
-    check_sparsity(sparsity)
-    costs = {name: norm_costs(linear.weight.float()) for name, linear in matrices.items()}
-    threshold = structure_threshold(costs.values(), sparsity)
-    for name, linear in matrices.items():
-        rows, columns = costs[name]
-        linear.weight.masked_fill_((rows <= threshold)[:, None] | (columns <= threshold), 0.0)
-        yield name
+def cut_by_norm(linear: nn.Linear, threshold: float) -> None:
+    """Zero every row and column no longer than the threshold, in place."""
+    rows, columns = norm_costs(linear.weight.float())
+    linear.weight.masked_fill_((rows <= threshold)[:, None] | (columns <= threshold), 0.0)

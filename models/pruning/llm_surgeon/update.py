@@ -48,14 +48,16 @@ def remove_weights(weight: Tensor, inverses: tuple[Tensor, Tensor], removed: Ten
     """Weights [R, C] without those marked, bool [R, C]. inverses: A^-1, G^-1."""
     inverse_inputs, inverse_outputs = (one.double() for one in inverses)
     before = weight.double()
-    change = torch.zeros_like(before)
+    change, pulls = torch.zeros_like(before), torch.zeros_like(before)
     for rows, columns in _weight_parts(removed, how.together):
-        base = before + change if how.additive else before
+        base = before[rows, columns] + change[rows, columns]
         system = inverse_outputs[rows][:, rows] * inverse_inputs[columns][:, columns]
-        pulls = torch.zeros_like(before)
-        pulls[rows, columns] = torch.linalg.solve(system, base[rows, columns])
-        touched = torch.unique(rows)
-        change -= inverse_outputs[:, touched] @ (pulls[touched] @ inverse_inputs)
+        pulls[rows, columns] = torch.linalg.solve(system, base)
+        if how.additive:
+            touched = torch.unique(rows)
+            change -= inverse_outputs[:, touched] @ (pulls[touched] @ inverse_inputs)
+            pulls.zero_()
+    change -= inverse_outputs @ pulls @ inverse_inputs  # nothing is left to pull if each part was applied at once
     return (before + change).float().masked_fill(removed, 0.0)
 
 
