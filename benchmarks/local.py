@@ -30,7 +30,7 @@ class LocalModel:
     def tensors(self, windows: Windows, part: slice) -> Tensors:
         """The network's inputs for some of the windows; float32 raw units first, as they travel as FP32."""
         history = windows.history[part].astype(np.float32)
-        return to_tensors(history, windows.stamps[part] if self.spec.takes_marks else None, self.spec, "history")
+        return to_tensors(history, windows.stamps[part] if self.spec.takes_marks else None, self.spec)
 
     def forecast(self, windows: Windows) -> npt.NDArray[np.float64]:
         """Forecasts [W, H, C] in raw units."""

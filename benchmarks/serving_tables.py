@@ -19,6 +19,7 @@ HEADINGS = (
     "bare onnxruntime ms", "above it ms", "load generator", "others",
 )  # fmt: skip
 _ADDED = ("failed", "wrong")
+QUIET = 0.1  # of one core
 
 
 def summary(campaign: Campaign) -> dict[Cell, dict[str, float]]:
@@ -96,6 +97,17 @@ def document(plan: Plan, campaign: Campaign, found: Sequence[Verdict]) -> dict[s
     }
 
 
+def company(numbers: Medians) -> str:
+    """One sentence on who else used the machine."""
+    others = median(found["others"] for found in numbers.values())
+    if others <= QUIET:
+        return f"Other programs used {others:.0%} of a core meanwhile (median)."
+    return (
+        f"**The machine was not quiet: other programs used {others:.0%} of a core meanwhile (median).**\nTimes and "
+        "requests/s are worse than on a quiet machine; ratios of neighbouring lines hold."
+    )
+
+
 def sections(plan: Plan, campaign: Campaign, found: Sequence[Verdict]) -> list[str]:
     """The page docs/benchmarks.md."""
     numbers = summary(campaign)
@@ -107,7 +119,7 @@ columns, brings its timestamps, and differs from the requests before it, so that
 Median of {plan.rounds} rounds of {plan.seconds:g} s. `benchmarks/README.md` explains every column."""
     tables = [f"## {model}\n\n{table(HEADINGS, rows(model, numbers))}" for model in plan.models]
     return [
-        head,
+        head + "\n\n" + company(numbers),
         "## Verdicts\n\n" + table(VERDICT_HEADINGS, verdict_rows(found)),
         *tables,
         "## The graph alone\n\n"

@@ -37,7 +37,7 @@ def answer(series: dict[str, Any], run: Runner, spec: ForecastSpec) -> dict[str,
     """One series of a native request, forecast: an entry of the native answer's `series`."""
     window = read_series(series, spec, "series[0]")
     clock = None if window.axis is None else window.axis.wall_clock[None]
-    forecast = to_raw(run(to_tensors(window.history[None], clock, spec, "series[0].values")), spec)[0]
+    forecast = to_raw(run(to_tensors(window.history[None], clock, spec)), spec)[0]
     stamps = None
     if window.axis is not None:
         stamps = window.axis.write(spec.frequency.after(int(window.axis.instants[-1]), spec.horizon))

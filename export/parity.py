@@ -104,11 +104,11 @@ def compare(got: Forecasts, expected: Forecasts, unit: Any, tolerance: Tolerance
 def serve(case: Case, run: Runner, spec: ForecastSpec) -> npt.NDArray[np.float64]:
     """The case as one batch of raw requests through the pipeline: raw forecasts [B, H, N]."""
     if spec.takes_marks and case.wall_clock is None:  # only tensor requests may leave the calendar out
-        return to_raw(run(to_tensors(case.history, None, spec, case.name)), spec)
+        return to_raw(run(to_tensors(case.history, None, spec)), spec)
     windows = [read_series(series, spec, f"series[{i}]") for i, series in enumerate(as_requests(case, spec))]
     axes = [window.axis.wall_clock for window in windows if window.axis is not None]
     clock = np.stack(axes) if axes else None
-    return to_raw(run(to_tensors(np.stack([w.history for w in windows]), clock, spec, case.name)), spec)
+    return to_raw(run(to_tensors(np.stack([w.history for w in windows]), clock, spec)), spec)
 
 
 def as_requests(case: Case, spec: ForecastSpec) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ class Case:
     def tensors(self, spec: ForecastSpec) -> Tensors:
         """What the network reads for this case."""
         seen = spec if self.raw else replace(spec, scaler=None, columns=None)
-        return to_tensors(self.history, self.wall_clock, seen, self.name)
+        return to_tensors(self.history, self.wall_clock, seen)
 
 
 @dataclass(frozen=True, kw_only=True)

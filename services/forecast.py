@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from export.artifact import Artifact, ArtifactError, TensorSpec
 from models.errors import InputError
 from models.forecasting.frequency import Stamps
-from models.forecasting.pipeline import to_raw, to_tensors
+from models.forecasting.pipeline import check_range, to_raw, to_tensors
 from models.forecasting.series import Window, read_series
 from models.forecasting.spec import ForecastSpec
-from models.forecasting.timestamps import LATEST, check_instants
+from models.forecasting.timestamps import EARLIEST, LATEST, check_instants
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.errors import ApiError
@@ -30,14 +30,28 @@ from services.forecast_schema import ForecastRequest, ForecastResponse, example_
 _KEYS = frozenset({"model", "version", "horizon", "series"})
 
 
+class ForecastPipeline:
+    """The network inside its pipeline, a whole batch at a time: a runtime that takes and gives raw units.
+
+    history [B, L, C] float64, wall_clock [B, L] int64 or absent -> forecast [B, H, C] float64
+    """
+
+    def __init__(self, network: Runtime, spec: ForecastSpec) -> None:
+        self._network = network
+        self._spec = spec
+
+    def run(self, raw: Tensors) -> Tensors:
+        tensors = to_tensors(raw["history"], raw.get("wall_clock"), self._spec)
+        return {"forecast": to_raw(self._network.run({**tensors})["forecast"], self._spec)}
+
+
 class ForecastModel(ServedModel):
     """One served forecaster. L = look_back, H = horizon, C = columns."""
 
-    def __init__(self, artifact: Artifact, spec: ForecastSpec, runtime: Runtime, settings: Settings) -> None:
-        super().__init__(artifact, runtime, batch_policy(settings))
+    def __init__(self, artifact: Artifact, spec: ForecastSpec, network: Runtime, settings: Settings) -> None:
+        super().__init__(artifact, ForecastPipeline(network, spec), batch_policy(settings))
         self.spec = spec
         self._max_rows = settings.max_request_rows
-
         self._accepts = [s.model_copy(update={"shape": [s.shape[0], "time", *s.shape[2:]]}) for s in self.inputs]
 
     @property
@@ -56,15 +70,15 @@ class ForecastModel(ServedModel):
                 field="history",
                 hint=f"send at least the last {needed} rows",
             )
-        _check_finite(history)
+        check_range(history, self.spec, "history")
         if stamps is not None:
             self._check_stamps(stamps, received)
             stamps = stamps[:, -needed:]
-        forecast = await self._run(history[:, -needed:], stamps, call, "history")
+        (output,) = await self.batcher.submit([self._raw_tensors(history[:, -needed:], stamps)], call)
         notes: Json = {"history_received": received, "history_used": needed}
         if self.spec.takes_marks:
             notes["calendar"] = "absent" if stamps is None else "present"
-        return {"forecast": forecast.astype(np.float32)}, notes
+        return {"forecast": _finite(output).astype(np.float32)}, notes
 
     async def answer(self, request: Json, call: Call) -> Json:
         """The JSON route; see `services.forecast_schema`."""
@@ -132,36 +146,29 @@ class ForecastModel(ServedModel):
         outputs = await self.batcher.submit(items, call)
         found: dict[int, npt.NDArray[np.float64]] = {}
         for members, output in zip(widths.values(), outputs, strict=True):
-            found |= zip(members, self._raw(output), strict=True)
+            found |= zip(members, _finite(output), strict=True)
         return [found[i] for i in range(len(windows))]
 
     def _tensors(self, windows: list[Window]) -> Tensors:
+        history = np.stack([w.history for w in windows])
         clocks = [w.axis.wall_clock for w in windows if w.axis is not None]
-        wall_clock = np.stack(clocks) if self.spec.takes_marks else None
-        tensors: Tensors = {**to_tensors(np.stack([w.history for w in windows]), wall_clock, self.spec, "series")}
+        return self._raw_tensors(history, np.stack(clocks) if self.spec.takes_marks else None)
+
+    def _raw_tensors(self, history: npt.NDArray[np.floating[Any]], wall_clock: Stamps | None) -> Tensors:
+        """What `ForecastPipeline` takes; one dtype, so that requests of every protocol share batches."""
+        tensors: Tensors = {"history": history.astype(np.float64, copy=False)}
+        if self.spec.takes_marks and wall_clock is not None:
+            tensors["wall_clock"] = wall_clock
         return tensors
-
-    async def _run(
-        self, history: npt.NDArray[np.float32], stamps: Stamps | None, call: Call, field: str
-    ) -> npt.NDArray[np.float64]:
-        tensors: Tensors = {**to_tensors(history, stamps, self.spec, field)}
-        (output,) = await self.batcher.submit([tensors], call)
-        return self._raw(output)
-
-    def _raw(self, output: Tensors) -> npt.NDArray[np.float64]:
-        forecast = to_raw(output["forecast"], self.spec)
-        if not np.isfinite(forecast).all():
-            raise ApiError(
-                "inference_failed", "the forecast is not finite", hint="check the history for extreme values"
-            )
-        return forecast
 
     def _check_stamps(self, stamps: Stamps, rows: int) -> None:
         if stamps.shape[1] != rows:
             raise InputError(
                 "length_mismatch", f"{stamps.shape[1]} timestamps for {rows} rows of history", field="timestamps"
             )
-        for i, row in enumerate(stamps):
+        if self.spec.frequency.is_regular(stamps) and stamps.min() >= EARLIEST and stamps.max() <= LATEST:
+            return
+        for i, row in enumerate(stamps):  # find the place to name
             check_instants(row, f"timestamps[{i}]")
             self.spec.frequency.check(row, f"timestamps[{i}]")
 
@@ -219,15 +226,12 @@ def _runtime(artifact: Artifact, settings: Settings) -> Runtime:
     return TorchRuntime(network, ["forecast"], options)
 
 
-def _check_finite(history: npt.NDArray[np.float32]) -> None:
-    if not np.isfinite(history).all():
-        place = [int(i) for i in np.argwhere(~np.isfinite(history))[0]]
-        raise InputError(
-            "value_not_finite",
-            f"row {place[0]}, step {place[1]}, column {place[2]} is not finite",
-            field=f"history{place}",
-            hint="fill or drop missing values before sending",
-        )
+def _finite(output: Tensors) -> npt.NDArray[np.float64]:
+    """The forecast [B, H, C] of one request. Raises ApiError if the network made something else than numbers."""
+    forecast = output["forecast"]
+    if not np.isfinite(forecast).all():
+        raise ApiError("inference_failed", "the forecast is not finite", hint="check the history for extreme values")
+    return forecast
 
 
 @pressroom_service(ForecastFamily())

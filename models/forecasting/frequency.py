@@ -63,6 +63,16 @@ class Frequency:
         """Names of the calendar marks, in the papers' order."""
         return _MARKS[self.unit]
 
+    @property
+    def seconds(self) -> int | None:
+        """Length of one step, or None if it depends on the month."""
+        return _SECONDS[self.unit] * self.count if self.unit in _SECONDS else None
+
+    def is_regular(self, stamps: Stamps) -> bool:
+        """Whether stamps [..., L] are one step apart along their last axis; False, too, for calendar months."""
+        step = self.seconds
+        return step is not None and bool((stamps[..., 1:] - stamps[..., :-1] == step).all())
+
     def after(self, last: int, steps: int) -> Stamps:
         """The `steps` stamps that follow `last`."""
         return self.range(last, steps + 1)[1:]

@@ -14,27 +14,40 @@ from models.forecasting.calendar import calendar_marks
 from models.forecasting.frequency import Stamps
 from models.forecasting.spec import ForecastSpec
 
-LARGEST = 1e15  # scaled values beyond this would overflow float32 inside a variance
+LARGEST = 1e15  # training standard deviations; beyond this a variance would overflow float32
 
 Tensors = dict[str, npt.NDArray[np.float32]]
 
 
-def to_tensors(history: npt.NDArray[np.floating], wall_clock: Stamps | None, spec: ForecastSpec, field: str) -> Tensors:
-    """The network's inputs for raw windows.
+def check_range(history: npt.NDArray[np.floating], spec: ForecastSpec, field: str) -> None:
+    """Refuse raw histories [..., C] that are not finite, or too large for the network. Raises InputError."""
+    smallest_std = 1.0 if spec.scaler is None else spec.scaler.smallest_std
+    if np.abs(history).max() <= LARGEST * smallest_std:  # False for NaN, too
+        return
+    if not np.isfinite(history).all():
+        place = [int(i) for i in np.argwhere(~np.isfinite(history))[0]]
+        raise InputError(
+            "value_not_finite",
+            f"the value at {place} is not finite",
+            field=f"{field}{place}",
+            hint="fill or drop missing values before sending",
+        )
+    raise InputError(
+        "value_out_of_range",
+        "a value is too large for the model's arithmetic",
+        field=field,
+        hint=f"values must stay within {LARGEST:.0e} training standard deviations",
+    )
 
-    history     [B, L, C] raw units, finite
+
+def to_tensors(history: npt.NDArray[np.floating], wall_clock: Stamps | None, spec: ForecastSpec) -> Tensors:
+    """The network's inputs for raw windows that passed `check_range`.
+
+    history     [B, L, C] raw units
     wall_clock  int64 [B, L] local time as epoch seconds; None: no marks (their tensor then has width 0)
     returns     x_enc float32 [B, L, C]; x_mark_enc float32 [B, L, M or 0] if the network takes marks
-    Raises InputError (value_out_of_range) if a scaled value exceeds 1e15 in magnitude.
     """
     scaled = spec.scaler.scale(history) if spec.scaler is not None else history.astype(np.float32)
-    if np.abs(scaled).max() > LARGEST:
-        raise InputError(
-            "value_out_of_range",
-            "a value is too large for the model's arithmetic",
-            field=field,
-            hint=f"values must stay within {LARGEST:.0e} training standard deviations",
-        )
     tensors = {"x_enc": scaled}
     if spec.calendar is not None and spec.takes_marks:
         if wall_clock is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,13 @@ class Scaler:
     def to_mapping(self) -> dict[str, list[float]]:
         return {"mean": self.mean.tolist(), "std": self.std.tolist()}
 
+    @cached_property
+    def smallest_std(self) -> float:
+        return float(self.std.min())
+
     def scale(self, raw: Floats) -> npt.NDArray[np.float32]:
         """Raw units [..., C] to scaled float32, computed in float64 as the papers' scaler does."""
-        with np.errstate(over="ignore"):  # what overflows float32 becomes inf and is refused by the pipeline
-            return ((raw - self.mean) / self.std).astype(np.float32)
+        return ((raw - self.mean) / self.std).astype(np.float32)
 
     def unscale(self, scaled: Floats) -> npt.NDArray[np.float64]:
         """Scaled [..., C] back to raw units, float64."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.forecasting.frequency import Frequency
+from models.forecasting.pipeline import check_range
 from models.forecasting.spec import ForecastSpec
 from models.forecasting.timestamps import TimeAxis, read_time_axis
 
@@ -77,6 +78,7 @@ def make_window(
             field=field,
             hint=f"send at least the last {needed} rows",
         )
+    check_range(history, spec, field)
     if axis is not None:
         spec.frequency.check(axis.instants, f"{field.removesuffix('.values')}.timestamps")
         axis = axis.last(needed)

@@ -47,7 +47,7 @@ class BatchPolicy:
     """
 
     max_rows: int = 64
-    max_delay_ms: float = 2.0
+    max_delay_ms: float = 5.0
     max_queue_rows: int = 2048
     max_failures: int = 10
     cooldown_s: float = 5.0

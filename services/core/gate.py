@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
@@ -21,6 +22,7 @@ from services.core.settings import Settings
 _DAY, _MINUTE = 86_400.0, 60.0
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether an address can only be reached from this machine."""
     try:

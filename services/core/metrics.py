@@ -2,6 +2,8 @@
 
 Labels are bounded: model and version are what is loaded, route is a template, code is from the closed list.
 Stage intervals are those of `services.core.call`; they are the numbers the caller gets too.
+Writing a sample costs a lock and a write to shared memory, so finished calls are kept for a moment and written
+together (`write_all`): by the worker that answers a scrape at that moment, by every worker twice a second.
 Every series a model can have exists from the moment it is loaded, so rates work before the first failure.
 """
 
@@ -9,7 +11,12 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+from weakref import WeakSet
 
 import prometheus_client as prom
 from prometheus_client import multiprocess
@@ -82,6 +89,31 @@ MEMORY = prom.Gauge(
 CONTENT_TYPE = prom.CONTENT_TYPE_LATEST
 
 
+class _Buffered(Protocol):
+    def write(self) -> None: ...
+
+
+_UNWRITTEN: WeakSet[_Buffered] = WeakSet()
+
+
+def write_all() -> None:
+    """Bring every series of this worker up to date."""
+    for buffered in list(_UNWRITTEN):
+        buffered.write()
+
+
+class InFlight:
+    """Requests of one protocol that are being handled; change `count`."""
+
+    def __init__(self, protocol: str) -> None:
+        self.count = 0
+        self._series = IN_FLIGHT.labels(protocol)
+        _UNWRITTEN.add(self)
+
+    def write(self) -> None:
+        self._series.set(self.count)
+
+
 class ModelMetrics:
     """The series of one loaded model; labels are resolved once, not per request."""
 
@@ -93,6 +125,9 @@ class ModelMetrics:
         self._circuit = CIRCUIT_OPEN.labels(name, version)
         self._padding = PADDING.labels(name, version)
         self._requests: dict[tuple[str, str, str], prom.Counter] = {}
+        self._queued = 0
+        self._answered: list[tuple[tuple[str, str], tuple[float, ...]]] = []  # route and protocol, stage seconds
+        _UNWRITTEN.add(self)
 
     def expect(self, route: str, protocol: str) -> None:
         """Create the series of a route before its first request."""
@@ -100,7 +135,7 @@ class ModelMetrics:
             self._counter(route, protocol, code)
 
     def queue(self, rows: int) -> None:
-        self._queue_rows.set(rows)
+        self._queued = rows
 
     def batch(self, rows: int) -> None:
         self._batch_rows.observe(rows)
@@ -113,9 +148,16 @@ class ModelMetrics:
 
     def answered(self, call: Call) -> None:
         """A finished call: one request and its four stages."""
-        self._counter(call.route, call.protocol, "ok").inc()
-        for series, seconds in zip(self._stages, call.stages().values(), strict=True):
-            series.observe(seconds)
+        self._answered.append(((call.route, call.protocol), tuple(call.stages().values())))
+
+    def write(self) -> None:
+        """Bring the series up to date."""
+        answered, self._answered = self._answered, []
+        self._queue_rows.set(self._queued)
+        for (route, protocol), count in Tally(key for key, _ in answered).items():
+            self._counter(route, protocol, "ok").inc(count)
+        for series, seconds in zip(self._stages, zip(*(stages for _, stages in answered), strict=True), strict=False):
+            _observe_all(series, seconds)
 
     def refused(self, call: Call, code: str) -> None:
         self._counter(call.route, call.protocol, code).inc()
@@ -126,6 +168,13 @@ class ModelMetrics:
         if found is None:
             found = self._requests[key] = REQUESTS.labels(self._name, self._version, *key)
         return found
+
+
+def _observe_all(series: prom.Histogram, seconds: Sequence[float]) -> None:
+    """Observe many values with one write a bucket; the library itself offers one write a value."""
+    series._sum.inc(sum(seconds))
+    for bucket, count in Tally(bisect_left(series._upper_bounds, s) for s in seconds).items():
+        series._buckets[bucket].inc(count)
 
 
 def count_unrouted(route: str, protocol: str, code: str) -> None:

@@ -22,7 +22,7 @@ from services.core.gate import Gate
 from services.core.http.routes import Routes
 from services.core.http.routing import build_routes
 from services.core.journal import Journal
-from services.core.metrics import MEMORY
+from services.core.metrics import MEMORY, write_all
 from services.core.model import Family
 from services.core.oip.grpc_server import GrpcServer
 from services.core.repository import Repository
@@ -59,6 +59,7 @@ class Worker:
             self._life.cancel()
         await self._drained()
         await self.repository.close()
+        write_all()
         self.journal.close()
 
     def _drain_on_signal(self) -> None:
@@ -90,6 +91,7 @@ class Worker:
         await self._load()
         while True:
             MEMORY.set(psutil.Process().memory_info().rss)
+            write_all()
             await asyncio.sleep(POLL_SECONDS)
             await self.repository.follow_commands()
 

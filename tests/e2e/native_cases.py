@@ -108,7 +108,7 @@ CASES = (
     Case("true", "value_not_numeric", f"{VALUES}.HUFL[95]", _value(95, True)),
     Case("a list", "value_not_numeric", f"{VALUES}.HUFL[0]", _value(0, [1.0])),
     Case("an object", "value_not_numeric", f"{VALUES}.HUFL[1]", _value(1, {})),
-    Case("too large", "value_out_of_range", "series", _value(40, 1e300)),
+    Case("too large", "value_out_of_range", "series[0].values", _value(40, 1e300)),
     Case("a column of text", "invalid_request", f"{VALUES}.OT", _column("OT", lambda c: "1 2 3")),
     Case("a column that is null", "invalid_request", f"{VALUES}.OT", _column("OT", lambda c: None)),
     # timestamps

@@ -63,7 +63,7 @@ def _spoil(request: dict[str, Any], how: str) -> bytes:
     [
         ("null", 422, "value_not_finite", f"{VALUES}.OT[7]"),
         ("short", 422, "history_too_short", VALUES),
-        ("huge", 422, "value_out_of_range", "series"),
+        ("huge", 422, "value_out_of_range", "series[0].values"),
         ("torn", 400, "invalid_json", None),
     ],
 )

@@ -58,7 +58,7 @@ def test_forecasts_in_raw_units_equal_the_official_programs(name: str) -> None:
     rows = samples["input.first_row"].astype(int)
     history = np.stack([table.values[r : r + 96] for r in rows])
     stamps = np.stack([table.stamps[r : r + 96] for r in rows])
-    forecast = to_raw(run(to_tensors(history, stamps, spec, "history")), spec)
+    forecast = to_raw(run(to_tensors(history, stamps, spec)), spec)
     apart = np.abs(forecast - samples["output.forecast_units"]) / spec.scaler.std
     scaled = np.abs(samples["output.forecast_scaled"])
     tolerance = document(name)["tolerance"]
@@ -95,7 +95,7 @@ def test_an_answer_does_not_depend_on_its_batch_mates(name: str) -> None:
     run = artifact_runner(artifact)
     spec = ForecastSpec.from_settings(artifact.manifest.settings)
     arrays = load_file(artifact.file("parity.safetensors"))
-    together = to_tensors(arrays["batch-7/history"], arrays["batch-7/wall_clock"], spec, "history")
+    together = to_tensors(arrays["batch-7/history"], arrays["batch-7/wall_clock"], spec)
     alone = np.concatenate([run({k: v[i : i + 1] for k, v in together.items()}) for i in range(7)])
     np.testing.assert_allclose(run(together), alone, atol=2e-5, rtol=1e-4)  # the certificate's tolerance
 

@@ -152,15 +152,14 @@ class Exchange:
 
     async def until_disconnect(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, cancelling it if the caller goes away. Raises DisconnectedError then."""
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(work)
-        watch = loop.create_task(self._watch(task))
+        task = asyncio.current_task()
+        assert task is not None
+        watch = asyncio.get_running_loop().create_task(self._watch(task))
         try:
-            return await task
+            return await work
         except asyncio.CancelledError:
-            if watch.done() and not watch.cancelled():
+            if watch.done() and not watch.cancelled() and task.uncancel() == 0:
                 raise DisconnectedError from None
-            task.cancel()
             raise
         finally:
             watch.cancel()

@@ -11,7 +11,7 @@ from services.core.gate import Gate
 from services.core.http.exchange import JSON, DisconnectedError, Exchange, Receive, Response, Scope, Send
 from services.core.http.routes import Route, Routes
 from services.core.journal import Journal
-from services.core.metrics import IN_FLIGHT, count_unrouted
+from services.core.metrics import InFlight, count_unrouted
 
 log = logging.getLogger("pressroom.http")
 
@@ -35,7 +35,7 @@ class Front:
         self._journal = journal
         self._behind = behind
         self._timeout_ms = timeout_ms
-        self._in_flight = IN_FLIGHT.labels("http")
+        self._in_flight = InFlight("http")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,11 +52,11 @@ class Front:
             await self._refuse_method(methods, scope, receive, send)
             return
         exchange = Exchange(scope, receive, send, route.label, self._timeout_ms)
-        self._in_flight.inc()
+        self._in_flight.count += 1
         try:
             await self._handle(route, exchange, params)
         finally:
-            self._in_flight.dec()
+            self._in_flight.count -= 1
 
     async def _handle(self, route: Route, exchange: Exchange, params: dict[str, str]) -> None:
         code = "ok"

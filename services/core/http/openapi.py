@@ -2,148 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from services.core.call import PRIORITIES
 from services.core.errors import CODES
+from services.core.http.openapi_schemas import SCHEMAS, Json, ref
 from services.core.model import Family
 from services.core.version import VERSION
 
-_REF = "#/components/schemas/{model}"
-_TASK_STATUSES = (400, 404, 413, 415, 422, 429, 499, 500, 503, 504)
-_GET_STATUSES = (404, 422, 500, 503)
+JSON, TEXT, HTML, RAW = "application/json", "text/plain", "text/html", "application/octet-stream"
 
-Json = dict[str, Any]
+_KEYED = (401, 403, 429, 500)  # every route that may need a key
+_READ = (*_KEYED, 422)
+_MODEL = (*_READ, 404, 503)
+_BODY = (*_READ, 400, 413, 415)
+_TASK = (*_BODY, 404, 499, 503, 504)
+_ADMIN = (*_BODY, 404, 409, 503)
+
+_Row = tuple[str, str, str, tuple[int, ...]]  # path, summary, content type or schema, statuses of refusals
+
+_OPEN: tuple[_Row, ...] = (
+    ("/livez", "The process runs", TEXT, (500,)),
+    ("/healthz", "The process runs", TEXT, (500,)),
+    ("/readyz", "Models are loaded, verified and warm", TEXT, (500, 503)),
+    ("/docs", "This document, to read", HTML, (422, 429, 500)),
+    ("/openapi.json", "This document", JSON, (422, 429, 500)),
+    ("/metrics", "Prometheus metrics", TEXT, _READ),
+)
+_DOCUMENTS: tuple[_Row, ...] = (
+    ("/v1/models", "What is served", "ModelList", _READ),
+    ("/v1/models/{model}", "One served model, `name` or `name:version`", "ModelEntry", _MODEL),
+    ("/v2", "The server and its protocol extensions", "ServerMetadata", _READ),
+    ("/v2/health/live", "The process runs", "Live", (500,)),
+    ("/v2/health/ready", "Models are loaded, verified and warm", "Ready", (500, 503)),
+)
+_OF_MODEL: tuple[_Row, ...] = (
+    ("", "Tensors of a model", "ModelMetadata", _MODEL),
+    ("/ready", "Whether the model is ready", "ModelReady", (404, 500, 503)),
+    ("/config", "Batching configuration of a model", "ModelConfig", _MODEL),
+)
+_REQUEST_ID = {"description": "the caller's X-Request-Id, or a new one", "schema": {"type": "string"}}
+_RETRY_AFTER = {"description": "seconds to wait", "schema": {"type": "integer", "minimum": 1}}
 
 
 def openapi_document(families: Sequence[Family]) -> Json:
     """OpenAPI 3.1 document of a service with these families."""
     models: list[type[BaseModel]] = [m for f in families for m in (f.request, f.response)]
-    _, definitions = models_json_schema([(m, "validation") for m in models], ref_template=_REF)
-    paths: Json = {family.route: {"post": _task(family)} for family in families}
-    paths |= {path: {"get": _get(summary, kind)} for path, summary, kind in _GETS}
-    for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        paths[model] = {"get": _get("Tensors of a model", JSON)}
-        paths[f"{model}/ready"] = {"get": _get("Whether the model is ready", JSON)}
-        paths[f"{model}/config"] = {"get": _get("Batching configuration of a model", JSON)}
-        paths[f"{model}/infer"] = {"post": _infer()}
-    paths["/v2/repository/index"] = {"post": _index()}
-    for path, operations in paths.items():
-        _add_path_parameters(path, operations)
+    _, definitions = models_json_schema(
+        [(m, "validation") for m in models], ref_template="#/components/schemas/{model}"
+    )
+    paths: Json = {}
+    model = families[0].example["model"]
+    places = {name: _place(name, example) for name, example in (("name", model), ("model", model), ("version", "1"))}
+    for method, path, operation in _operations(families):
+        names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+        operation["parameters"] = [*(places[name] for name in names), *operation["parameters"]]
+        paths.setdefault(path, {})[method] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "Pressroom", "version": VERSION, "description": "Verified models of published papers."},
+        "security": [{}, {"bearer": []}, {"key": []}],
         "paths": paths,
-        "components": {"schemas": {**definitions.get("$defs", {}), "Error": _error_schema()}},
+        "components": {"schemas": {**definitions.get("$defs", {}), **SCHEMAS}, "securitySchemes": _security()},
     }
 
 
-JSON, TEXT = "application/json", "text/plain"
-_GETS = (
-    ("/livez", "The process runs", TEXT),
-    ("/readyz", "Models are loaded, verified and warm", TEXT),
-    ("/metrics", "Prometheus metrics", TEXT),
-    ("/v1/models", "What is served", JSON),
-    ("/v1/models/{model}", "One served model, `name` or `name:version`", JSON),
-    ("/v2", "The server and its protocol extensions", JSON),
-    ("/v2/health/live", "The process runs", JSON),
-    ("/v2/health/ready", "Models are loaded, verified and warm", JSON),
-)
+def _operations(families: Sequence[Family]) -> Iterator[tuple[str, str, Json]]:
+    """Method, path and operation of every route."""
+    for family in families:
+        yield "post", family.route, _task(family)
+    for path, summary, kind, statuses in _OPEN:
+        schema = {"type": "object"} if kind == JSON else {"type": "string"}
+        yield "get", path, _operation(summary, {kind: {"schema": schema}}, statuses, _wishes(statuses))
+    for path, summary, name, statuses in _DOCUMENTS:
+        yield "get", path, _document(summary, name, statuses)
+    for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        for end, summary, name, statuses in _OF_MODEL:
+            yield "get", model + end, _document(summary, name, statuses)
+        yield "post", f"{model}/infer", _infer(families[0].example)
+    yield "post", "/v2/repository/index", _index()
+    yield "post", "/v2/repository/models/{name}/load", _change("Load a version", "LoadCommand", "Loaded")
+    yield "post", "/v2/repository/models/{name}/unload", _change("Unload a version", "UnloadCommand", "Unloaded")
 
 
 def _task(family: Family) -> Json:
-    return {
-        "summary": (family.request.__doc__ or "").strip().splitlines()[0],
-        "operationId": family.name,
-        "parameters": [_header("X-Request-Id", "string"), _header("X-Request-Timeout-Ms", "integer")],
-        "requestBody": {
-            "required": True,
-            "content": {JSON: {"schema": _ref(family.request.__name__), "example": family.example}},
-        },
-        "responses": {
-            "200": {"description": "The answer", "content": {JSON: {"schema": _ref(family.response.__name__)}}},
-            **_errors(_TASK_STATUSES),
-        },
-    }
+    summary = (family.request.__doc__ or "").strip().splitlines()[0]
+    answer = {JSON: {"schema": ref(family.response.__name__)}}
+    request = {JSON: {"schema": ref(family.request.__name__), "example": family.example}}
+    operation = _operation(summary, answer, _TASK, _wishes(_TASK, pinned=True))
+    return operation | {"operationId": family.name, "requestBody": {"required": True, "content": request}}
 
 
-def _get(summary: str, kind: str) -> Json:
-    schema = {"type": "object"} if kind == JSON else {"type": "string"}
-    return {
-        "summary": summary,
-        "responses": {"200": {"description": summary, "content": {kind: {"schema": schema}}}, **_errors(_GET_STATUSES)},
-    }
+def _document(summary: str, name: str, statuses: Iterable[int]) -> Json:
+    return _operation(summary, {JSON: {"schema": ref(name)}}, statuses, _wishes(statuses))
 
 
-def _infer() -> Json:
-    tensor = {
-        "type": "object",
-        "required": ["name", "datatype", "shape"],
-        "properties": {
-            "name": {"type": "string"},
-            "datatype": {"type": "string"},
-            "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-            "data": {"type": "array", "items": {}},
-            "parameters": {"type": "object"},
-        },
-    }
-    body = {"type": "object", "required": ["inputs"], "properties": {"inputs": {"type": "array", "items": tensor}}}
-    return {
-        "summary": "Run a model on tensors (Open Inference Protocol; raw tensors may follow the JSON)",
-        "parameters": [_header("Inference-Header-Content-Length", "integer")],
-        "requestBody": {"required": True, "content": {JSON: {"schema": body}}},
-        "responses": {
-            "200": {"description": "Output tensors", "content": {JSON: {"schema": {"type": "object"}}}},
-            **_errors(_TASK_STATUSES),
-        },
-    }
+def _infer(native: Json) -> Json:
+    """The example wraps a task route's request, because every model takes that."""
+    summary = "Run a model on tensors (Open Inference Protocol; raw tensors may follow the JSON)"
+    length = _header("Inference-Header-Content-Length", {"type": "integer", "minimum": 0})
+    answer = {JSON: {"schema": ref("InferResponse")}, RAW: {"schema": {}}}
+    operation = _operation(summary, answer, _TASK, [*_wishes(_TASK, pinned=True), length])
+    tensor = {"name": "request", "datatype": "BYTES", "shape": [1], "data": [json.dumps(native)]}
+    request = {JSON: {"schema": ref("InferRequest"), "example": {"inputs": [tensor]}}, RAW: {"schema": {}}}
+    return operation | {"requestBody": {"required": True, "content": request}}
 
 
 def _index() -> Json:
-    return {
-        "summary": "What is served and what was refused",
-        "requestBody": {"required": False, "content": {JSON: {"schema": {"type": "object"}}}},
-        "responses": {
-            "200": {"description": "Models", "content": {JSON: {"schema": {"type": "array", "items": {}}}}},
-            **_errors(_TASK_STATUSES),
-        },
+    operation = _document("What is served and what was refused", "Index", _BODY)
+    return operation | {"requestBody": {"content": {JSON: {"schema": ref("IndexRequest")}}}}
+
+
+def _change(summary: str, command: str, answer: str) -> Json:
+    operation = _document(f"{summary} (needs a key of scope admin)", answer, _ADMIN)
+    return operation | {
+        "requestBody": {"content": {JSON: {"schema": ref(command)}}},
+        "security": [{"bearer": []}, {"key": []}],
     }
+
+
+def _operation(summary: str, answer: Json, statuses: Iterable[int], headers: list[Json]) -> Json:
+    success = {"description": summary, "content": answer, "headers": {"X-Request-Id": _REQUEST_ID}}
+    return {"summary": summary, "parameters": headers, "responses": {"200": success, **_errors(statuses)}}
 
 
 def _errors(statuses: Iterable[int]) -> Json:
-    named = {s: [f"`{c}`: {e.meaning}" for c, e in CODES.items() if e.http == s] for s in statuses}
-    content = {JSON: {"schema": _ref("Error")}}
-    return {str(s): {"description": "\n\n".join(lines), "content": content} for s, lines in named.items()}
-
-
-def _error_schema() -> Json:
-    text = {"type": ["string", "null"]}
-    properties = {
-        "code": {"type": "string", "enum": list(CODES)},
-        "message": {"type": "string"},
-        "field": text,
-        "hint": text,
-        "request_id": {"type": "string"},
-        "retry_after_ms": {"type": "integer"},
+    named = {s: [f"`{c}`: {e.meaning}" for c, e in CODES.items() if e.http == s] for s in sorted(statuses)}
+    content = {JSON: {"schema": ref("Error")}}
+    return {
+        str(status): {
+            "description": "\n\n".join(lines),
+            "content": content,
+            "headers": {"X-Request-Id": _REQUEST_ID} | ({"Retry-After": _RETRY_AFTER} if status == 429 else {}),
+        }
+        for status, lines in named.items()
     }
-    required = ["code", "message", "field", "hint", "request_id"]
-    error = {"type": "object", "required": required, "properties": properties}
-    return {"type": "object", "required": ["error"], "properties": {"error": error}}
 
 
-def _ref(name: str) -> Json:
-    return {"$ref": _REF.format(model=name)}
+def _wishes(statuses: Iterable[int], pinned: bool = False) -> list[Json]:
+    """Headers a caller may send; those with a wrong value are refused (422), and only where that is documented."""
+    headers = [_header("X-Request-Id", {"type": "string"})]
+    if 422 in statuses:
+        headers.append(_header("X-Request-Timeout-Ms", {"type": "integer", "minimum": 1, "maximum": 10**9 - 1}))
+        headers.append(_header("X-Priority", {"type": "string", "enum": list(PRIORITIES)}))
+    if pinned:
+        headers.append(_header("X-Model-Version", {"type": "string"}))
+    return headers
 
 
-def _header(name: str, kind: str) -> Json:
-    return {"name": name, "in": "header", "required": False, "schema": {"type": kind}}
+def _place(name: str, example: str) -> Json:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "example": example}
 
 
-def _add_path_parameters(path: str, operations: Json) -> None:
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    for operation in operations.values():
-        given = [{"name": n, "in": "path", "required": True, "schema": {"type": "string"}} for n in names]
-        operation["parameters"] = given + operation.get("parameters", [])
+def _header(name: str, schema: Json) -> Json:
+    return {"name": name, "in": "header", "required": False, "schema": schema}
+
+
+def _security() -> dict[str, Any]:
+    return {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }

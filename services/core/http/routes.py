@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from services.core.auth import Scope
 from services.core.http.exchange import Exchange, Response
@@ -33,6 +34,7 @@ class Routes:
 
     def __init__(self) -> None:
         self._exact: dict[str, dict[str, Route]] = {}
+        self._recent = lru_cache(maxsize=512)(self._search)
         self._by_length: dict[int, list[tuple[list[str], dict[str, Route]]]] = {}
 
     def add(
@@ -45,11 +47,15 @@ class Routes:
         scope: Scope | None = "infer",
         probe: bool = False,
     ) -> None:
+        self._recent.cache_clear()
         route = Route(template, handler, label or template, scope, probe)
         self._methods(template)[method] = route
 
     def find(self, path: str) -> tuple[dict[str, Route], Params] | None:
-        """The methods of a path and the values of its placeholders, or None."""
+        """The methods of a path and the values of its placeholders, or None; to be read only."""
+        return self._recent(path)
+
+    def _search(self, path: str) -> tuple[dict[str, Route], Params] | None:
         exact = self._exact.get(path)
         if exact is not None:
             return exact, {}

@@ -78,6 +78,7 @@ class SystemRoutes:
         return Response(b"\n", content_type=b"text/plain; charset=utf-8")
 
     async def metrics(self, exchange: Exchange, params: Params) -> Response:
+        metrics.write_all()
         text = await asyncio.to_thread(metrics.exposition)
         return Response(text, content_type=metrics.CONTENT_TYPE.encode())
 

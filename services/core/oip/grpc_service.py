@@ -21,7 +21,7 @@ from services.core.auth import Scope
 from services.core.call import Call, read_priority, request_id_from
 from services.core.control import read_command
 from services.core.errors import ApiError
-from services.core.metrics import IN_FLIGHT, count_unrouted
+from services.core.metrics import InFlight, count_unrouted
 from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index
 from services.core.oip.grpc_codec import decode_tensors, encode_response
 from services.core.oip.inference import infer
@@ -50,7 +50,7 @@ class InferenceService:
         self._gate = serving.gate
         self._journal = serving.journal
         self._settings = serving.settings
-        self._in_flight = IN_FLIGHT.labels("grpc")
+        self._in_flight = InFlight("grpc")
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a grpc server takes."""
@@ -136,35 +136,36 @@ class InferenceService:
         return method
 
     async def _infer(self, raw: bytes, context: Any) -> bytes:
-        call = self._call(context)
+        sent = read_metadata(context)
+        call = self._call(context, sent)
         try:
-            response = await self._answer(raw, call, context)
+            response = await self._answer(raw, call, context, sent)
         except ApiError as error:
             await abort(context, error, call.request_id)
         return bytes(response.SerializeToString())
 
     async def _stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         """One answer per request, in order; a refused request is reported in its answer and ends nothing."""
+        sent = read_metadata(context)
         async for raw in requests:
-            call = self._call(context)
+            call = self._call(context, sent)
             try:
-                answer = ModelStreamInferResponse(infer_response=await self._answer(raw, call, context))
+                answer = ModelStreamInferResponse(infer_response=await self._answer(raw, call, context, sent))
             except ApiError as error:
                 answer = ModelStreamInferResponse(error_message=orjson.dumps(error.envelope(call.request_id)).decode())
             yield bytes(answer.SerializeToString())
 
-    def _call(self, context: Any) -> Call:
-        call = Call(INFER_ROUTE, "grpc", request_id_from(read_metadata(context).get("x-request-id")))
+    def _call(self, context: Any, sent: Metadata) -> Call:
+        call = Call(INFER_ROUTE, "grpc", request_id_from(sent.get("x-request-id")))
         remaining = context.time_remaining()
         call.deadline = perf_counter() + (self._settings.request_timeout_ms / 1000 if remaining is None else remaining)
         return call
 
-    async def _answer(self, raw: bytes, call: Call, context: Any) -> Any:
+    async def _answer(self, raw: bytes, call: Call, context: Any, sent: Metadata) -> Any:
         """The response message; every failure leaves as ApiError, is counted and written down."""
-        self._in_flight.inc()
+        self._in_flight.count += 1
         code, key_id = "ok", None
         try:
-            sent = read_metadata(context)
             admission = self._gate.admit("infer", _secret(sent), self._settings.host)
             key_id = admission.key_id
             context.set_trailing_metadata((("x-request-id", call.request_id), *admission.headers.items()))
@@ -181,7 +182,7 @@ class InferenceService:
                 log.exception("request %s failed", call.request_id)
             raise error from None
         finally:
-            self._in_flight.dec()
+            self._in_flight.count -= 1
             if code != "ok":
                 call.finish()
                 _count(call, code)
