@@ -1,6 +1,7 @@
 """One worker process: loads its models behind a live server, serves them over HTTP and gRPC, drains.
 
-start   listen on gRPC (NOT_SERVING), load and warm up in the background; /livez answers at once, /readyz when done
+start   listen on gRPC (NOT_SERVING), load and warm up in the background; /livez answers at once, /readyz when done;
+        a worker that joins others who serve already loads before it listens
 stop    at the first signal readiness turns off, gRPC and HTTP refuse what is new and finish what is running; then the
         batchers empty their queues
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from services.core.companions import Companions
 from services.core.control import POLL_SECONDS
 from services.core.gate import Gate
 from services.core.http.routes import Routes
@@ -43,11 +45,14 @@ class Worker:
         serving = Serving(self.repository, self.gate, Shadow(self.repository), self.journal, settings)
         self.routes: Routes = build_routes(serving)
         self._grpc = GrpcServer(serving) if settings.grpc_port else None
+        self._companions = Companions(settings.workers)
         self._life: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Raises RuntimeError if the gRPC port is taken; models that cannot be loaded leave the server not ready."""
+        if self._companions.serving:
+            await self.repository.load_all()
         if self._grpc is not None:
             await self._grpc.start()
         self._drain_on_signal()
@@ -96,11 +101,13 @@ class Worker:
             await self.repository.follow_commands()
 
     async def _load(self) -> None:
-        await self.repository.load_all()
+        if not self.repository.loaded:
+            await self.repository.load_all()
         _calm_collector()
         if self._grpc is not None:
             await self._grpc.set_serving(self.repository.ready)
         if self.repository.ready:
+            self._companions.announce()
             log.info("ready: %s", ", ".join(m.artifact.tag for m in self.repository.models()))
         else:
             log.error("not ready: %s", self.repository.why_not_ready())
