@@ -143,8 +143,9 @@ class Batcher:
             job.future.cancel()
         elif not job.future.cancelled():
             job.future.exception()  # seen: a sibling piece's failure was reported already
-        self._leave_queue(job)
-        job.tensors = {}  # a dropped job may stay in the deque for a while; its data need not
+        if job.queued:
+            self._leave_queue(job)
+            job.tensors = {}  # a dropped job may stay in the deque for a while; its data need not
 
     def _leave_queue(self, job: Job) -> None:
         if job.queued:
