@@ -11,12 +11,17 @@ from torch import nn
 
 from export.errors import CheckpointFileError
 
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+SETTINGS = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TQDM_DISABLE": "1",  # we have a progress bar of our own
+}
 
 
 def transformers() -> Any:
     """The library, told never to use the network."""
-    os.environ.update(OFFLINE)
+    os.environ.update(SETTINGS)
     import transformers
 
     library: Any = transformers

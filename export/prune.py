@@ -25,12 +25,12 @@ from export.llm_speed import Speed, compare_speed
 from export.llm_text import TokenText, drawn_windows, equal_windows, perplexity, read_tokens
 from export.progress import Report, silent
 from export.prune_layers import LayerRun, cutting, masking, shrinking
-from export.prune_memory import check_cap, memory_limit, peak_bytes
+from export.prune_memory import check_cap, peak_bytes, room_for_twins, shard_bytes
 from export.prune_plan import CHANNELS, STRUCTURED, SURGEON, PruneJob, option_refusals
 from export.prune_receipt import Perplexity, Twins, matrices, receipt, totals
 from export.prune_surgeon import matrices_of, norm_threshold, operate, shrink
 from export.prune_work import Work, WorkLayers, layer_stem
-from export.prune_write import SHARD_BYTES, write_config, write_folder
+from export.prune_write import write_config, write_folder
 from models.pruning.aligned import Aligned
 from models.pruning.shrink import Heads, kept_width
 
@@ -70,12 +70,12 @@ def _run(job: PruneJob, work: Work, report: Report) -> dict[str, Any]:
     work.begin(_identity(job, source, texts))
     dense = _dense_perplexity(run, texts, report)
     _prune(run, job, aligned, texts.windows, report)
-    write_folder(run, job.out, min(SHARD_BYTES, (job.memory_cap or SHARD_BYTES * 4) // 4))
+    write_folder(run, job.out, shard_bytes(job))
     out = ModelFolder(job.out, str(job.out))
     entries = _verified(job, run, out, report)
     quality = _quality(job, run, texts, dense, report)
+    memory = {"estimated_bytes": estimate, "peak_bytes": peak_bytes()}
     twins = Twins(source.weight_bytes(), out.weight_bytes(), _speed(job, source, work, texts, report))
-    memory = {"peak_bytes": peak_bytes(), "estimated_bytes": estimate}
     return receipt(job, _model_facts(source), entries, totals(entries, dense_weights, job), quality, twins, memory)
 
 
@@ -192,7 +192,7 @@ def _speed(job: PruneJob, source: ModelFolder, work: Work, texts: Texts, report:
     if not job.speed or windows is None:
         return None
     report("measure speed", 0, 1)
-    room = memory_limit(job) // 2
+    room = room_for_twins(job) // 2
     twins = {
         name: load_network(path, room=room, offload=work.folder / f"offload-{name}")
         for name, path in (("dense", source.path), ("pruned", job.out))

@@ -18,7 +18,6 @@ from export.llm_folder import CONFIG, INDEX, ModelFolder
 from export.prune_layers import ORDER, LayerRun
 from export.prune_work import Work, layer_stem
 
-SHARD_BYTES = 2 * 1024**3  # at most this much of the result is in memory at once
 PERMUTATIONS = Path("pruning") / "permutations.safetensors"
 
 
@@ -27,8 +26,8 @@ def write_config(source: ModelFolder, folder: Path, changes: dict[str, Any]) -> 
     (folder / CONFIG).write_text(json.dumps(source.config | changes, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_folder(run: LayerRun, out: Path, shard_bytes: int = SHARD_BYTES) -> None:
-    """Everything but config.json, which `write_config` wrote before the first layer."""
+def write_folder(run: LayerRun, out: Path, shard_bytes: int) -> None:
+    """Everything but config.json, which `write_config` wrote before the first layer; at most one shard in memory."""
     run.source.copy_beside(out)
     _write_shards(_tensors(run), out, shard_bytes)
     if orders := dict(_orders(run.work, len(run.dense.layers))):

@@ -1,0 +1,54 @@
+"""Fixtures: one tiny model and its texts for every file; one thread, because sums must not depend on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import tiny_folder, tiny_text
+
+from export.prune_plan import PruneJob
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `model` (bfloat16, tied head), `calibration.txt` and `evaluation.txt`. Shared: never change it."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny_folder(folder / "model", torch.bfloat16, tie_word_embeddings=True)
+    tiny_text(folder / "calibration.txt", slice(40, 80))
+    tiny_text(folder / "evaluation.txt", slice(80, 120))
+    return folder
+
+
+class MakeJob:
+    """make_job(out, **settings) -> a job on the tiny model with few short windows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, out: Path, **settings: object) -> PruneJob:
+        few: dict[str, object] = {
+            "model": str(self.folder / "model"),
+            "calibration": self.folder / "calibration.txt",
+            "evaluation": self.folder / "evaluation.txt",
+            "windows": 4,
+            "tokens": 32,
+            "evaluation_windows": 4,
+            "speed": False,
+        }
+        return PruneJob(out=out, **(few | settings))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def make_job(tiny: Path) -> MakeJob:
+    return MakeJob(tiny)
