@@ -1,4 +1,7 @@
-"""kill -9 of a worker under load: its running requests are lost, nothing else is, and clients' retries hide that."""
+"""kill -9 of a worker under load: its running requests are lost, nothing else is, and clients' retries hide that.
+
+One worker of two is killed once, while three kinds of callers are at it; each test looks at what one kind saw.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,18 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 
 import etth1
-import grpc
 import pytest
 from asking import INFER, binary_body, forecast_message, rpc
-from callers import Callers, until
+from callers import Callers, Tally, until
 from live_server import LiveServer, StartServer, eventually
 from pressroom_client import Client
-from samples import Sample, good_samples
+from samples import good_samples
 
 CALLERS = 16
 
@@ -34,108 +37,122 @@ def ready_workers(server: LiveServer) -> float:
     return server.metric("pressroom_model_ready", model=etth1.CARD)
 
 
-def card_samples() -> list[Sample]:
-    return [sample for sample in good_samples() if sample.architecture == "card"]
+class Asker(threading.Thread):
+    """Calls `ask` until told to stop; keeps what went wrong, and when."""
 
-
-async def test_a_killed_worker_loses_its_running_requests_and_nothing_else(pair: LiveServer) -> None:
-    callers = Callers(pair, card_samples())
-    async with callers.calling(CALLERS) as tally:
-        await until(lambda: tally.answered > 300, "the load is on")
-        victim = (await asyncio.to_thread(pair.children))[0]
-        killed = perf_counter()
-        os.kill(victim, signal.SIGKILL)
-        await until(lambda: ready_workers(pair) == 1, "the dead worker's gauges are gone", 30)
-        seen = tally.answered
-        await until(lambda: tally.answered > seen + 100, "the other worker answers on")
-        await until(lambda: ready_workers(pair) == 2, "a successor is ready")
-        recovered = perf_counter() - killed
-        seen = tally.answered
-        await until(lambda: tally.answered > seen + 300, "the load is on")
-    print(
-        f"\nkill -9: {len(tally.broken)} of {tally.answered} requests lost, second worker back after {recovered:.1f} s"
-    )
-    assert tally.wrong == []
-    assert len(tally.broken) <= CALLERS  # each caller has one request running
-    assert all(moment - killed < 5 for moment in tally.moments), tally.broken
-    assert {code for _, code in tally.codes} == {"ok"}
-    await until(lambda: pair.metric("pressroom_in_flight_requests", protocol="grpc") == 0, "no phantom calls")
-    await until(lambda: pair.metric("pressroom_in_flight_requests", protocol="http") == 1, "the scrape alone is inside")
-    assert pair.metric("pressroom_queue_rows") == 0
-
-
-class _Asker(threading.Thread):
-    """Forecasts by the client, with its default retries, until told to stop; keeps what went wrong."""
-
-    def __init__(self, url: str) -> None:
+    def __init__(self, ask: Callable[[], None]) -> None:
         super().__init__()
-        self.url = url
-        self.stopping = threading.Event()
+        self._ask = ask
+        self._stopping = threading.Event()
         self.answers = 0
-        self.errors: list[str] = []
+        self.errors: list[tuple[float, str]] = []
 
     def run(self) -> None:
-        history = {"history": etth1.history()}
-        with Client(self.url) as client:
-            while not self.stopping.is_set():
-                try:
-                    client.infer(etth1.CARD, history)
-                    self.answers += 1
-                except Exception as fault:
-                    self.errors.append(repr(fault))
+        while not self._stopping.is_set():
+            began = perf_counter()
+            try:
+                self._ask()
+                self.answers += 1
+            except Exception as fault:
+                self.errors.append((began, repr(fault)))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(60)
 
 
 @contextmanager
-def asking(*urls: str) -> Iterator[list[_Asker]]:
-    askers = [_Asker(url) for url in urls]
+def asking(*asks: Callable[[], None]) -> Iterator[list[Asker]]:
+    askers = [Asker(ask) for ask in asks]
     for asker in askers:
         asker.start()
     try:
         yield askers
     finally:
         for asker in askers:
-            asker.stopping.set()
-        for asker in askers:
-            asker.join(60)
+            asker.stop()
 
 
-def test_the_client_s_retries_hide_it(pair: LiveServer) -> None:
-    eventually(lambda: ready_workers(pair) == 2, "both workers are ready", 60)
-    with asking(*[pair.url] * 4, *[f"grpc://{pair.grpc_address}"] * 4) as askers:
-        eventually(lambda: all(asker.answers > 10 for asker in askers), "everyone is answered")
-        os.kill(pair.children()[0], signal.SIGKILL)
-        eventually(lambda: ready_workers(pair) == 1, "it is gone", 30)
-        eventually(lambda: ready_workers(pair) == 2, "its successor is ready", 60)
-        before = [asker.answers for asker in askers]
-        eventually(lambda: all(a.answers > b for a, b in zip(askers, before, strict=True)), "everyone is answered")
-    assert [asker.errors for asker in askers] == [[]] * len(askers)
+def by_client(client: Client) -> Callable[[], None]:
+    """The client with its default retries."""
+    return lambda: client.infer(etth1.CARD, {"history": etth1.history()}) and None
 
 
-def test_new_callers_never_meet_a_successor_that_is_still_loading(pair: LiveServer) -> None:
-    """Every request on a connection of its own, until the successor is ready: all are answered."""
-    eventually(lambda: ready_workers(pair) == 2, "both workers are ready", 60)
+def by_new_connections(server: LiveServer) -> Callable[[], None]:
+    """No retries, but every request over a connection of its own."""
     body, headers = binary_body(etth1.history())
-    answers: list[tuple[int, str]] = []
-    stopping = threading.Event()
 
     def ask() -> None:
-        while not stopping.is_set():
-            response = pair.post(INFER.format(etth1.CARD), content=body, headers=headers)
-            answers.append((response.status_code, response.text[:200] if response.status_code != 200 else ""))
-            try:
-                rpc(pair, "ModelInfer", forecast_message(), wait_for_ready=True)
-            except grpc.RpcError as fault:
-                answers.append((0, fault.details()))
+        response = server.post(INFER.format(etth1.CARD), content=body, headers=headers)
+        assert response.status_code == 200, response.text[:300]
+        rpc(server, "ModelInfer", forecast_message(), wait_for_ready=True)
 
-    os.kill(pair.children()[0], signal.SIGKILL)
-    eventually(lambda: ready_workers(pair) == 1, "it is gone", 30)
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    eventually(lambda: ready_workers(pair) == 2, "its successor is ready", 60)
-    before = len(answers)
-    eventually(lambda: len(answers) > before + 30, "callers are answered")
-    stopping.set()
-    for thread in threads:
-        thread.join(60)
-    assert [answer for answer in answers if answer[0] != 200] == []
+    return ask
+
+
+@dataclass
+class Aftermath:
+    """What the callers saw, and when the worker was killed, missed, and replaced (`perf_counter` seconds)."""
+
+    tally: Tally
+    clients: list[Asker]
+    newcomers: list[Asker]
+    killed: float
+    missed: float
+    replaced: float
+
+
+@pytest.fixture(scope="module")
+def aftermath(pair: LiveServer) -> Aftermath:
+    with Client(pair.url) as http, Client(f"grpc://{pair.grpc_address}") as over_grpc:
+        asks = [by_client(http)] * 2 + [by_client(over_grpc)] * 2 + [by_new_connections(pair)] * 2
+        with asking(*asks) as askers:
+            eventually(lambda: all(asker.answers > 5 for asker in askers), "everyone is answered")
+            tally, times = asyncio.run(_kill_under_load(pair))
+            before = [asker.answers for asker in askers]
+            eventually(lambda: all(a.answers > b + 5 for a, b in zip(askers, before, strict=True)), "all are answered")
+    return Aftermath(tally, askers[:4], askers[4:], *times)
+
+
+async def _kill_under_load(pair: LiveServer) -> tuple[Tally, tuple[float, float, float]]:
+    samples = [sample for sample in good_samples() if sample.architecture == "card"]
+    async with Callers(pair, samples).calling(CALLERS) as tally:
+        await until(lambda: tally.answered > 300, "the load is on")
+        victim = (await asyncio.to_thread(pair.children))[0]
+        killed = perf_counter()
+        os.kill(victim, signal.SIGKILL)
+        await until(lambda: ready_workers(pair) == 1, "the dead worker's gauges are gone", 30)
+        missed, seen = perf_counter(), tally.answered
+        await until(lambda: tally.answered > seen + 100, "the other worker answers on")
+        await until(lambda: ready_workers(pair) == 2, "a successor is ready")
+        replaced, seen = perf_counter(), tally.answered
+        await until(lambda: tally.answered > seen + 300, "the load is on")
+    return tally, (killed, missed, replaced)
+
+
+def test_only_running_requests_are_lost(aftermath: Aftermath) -> None:
+    tally = aftermath.tally
+    seconds = aftermath.replaced - aftermath.killed
+    print(f"\nkill -9: {len(tally.broken)} of {tally.answered} requests lost, successor ready after {seconds:.1f} s")
+    assert tally.wrong == []
+    assert {code for _, code in tally.codes} == {"ok"}
+    assert len(tally.broken) <= CALLERS  # each caller has one connection and one request running
+    assert all(moment - aftermath.killed < 5 for moment in tally.moments), tally.broken
+
+
+def test_the_client_s_retries_hide_it(aftermath: Aftermath) -> None:
+    assert [asker.errors for asker in aftermath.clients] == [[]] * 4
+
+
+def test_new_callers_never_meet_a_successor_that_is_still_loading(aftermath: Aftermath) -> None:
+    """They too may lose the request that was running, but none that began once the dead worker was missed."""
+    late = [error for a in aftermath.newcomers for error in a.errors if error[0] > aftermath.missed]
+    assert late == []
+    assert sum(len(asker.errors) for asker in aftermath.newcomers) <= len(aftermath.newcomers)
+
+
+@pytest.mark.usefixtures("aftermath")
+def test_gauges_return_to_zero(pair: LiveServer) -> None:
+    eventually(lambda: pair.metric("pressroom_in_flight_requests", protocol="grpc") == 0, "no phantom calls")
+    eventually(lambda: pair.metric("pressroom_in_flight_requests", protocol="http") <= 1, "only the scrape is inside")
+    assert pair.metric("pressroom_queue_rows") == 0

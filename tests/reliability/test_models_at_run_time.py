@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -337,26 +336,9 @@ def test_two_workers_follow_a_command_and_so_does_the_one_that_replaces_a_killed
     assert {operator.ask(str(i))["version"] for i in range(20)} == {TORCH}
 
 
-@pytest.fixture(scope="module")
-def policies(tiny_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, list[str]]]:
-    """Served tags for a value of PRESSROOM_MODELS."""
-
-    def served(models: str) -> dict[str, list[str]]:
-        with running_tiny(tiny_home, tmp_path_factory.mktemp("policy"), models=models, grpc_port="0") as tiny:
-            listed = tiny.server.get("/v1/models").json()["data"]
-        return {entry["id"]: sorted(entry["versions"]) for entry in listed}
-
-    return served
-
-
-@pytest.mark.parametrize(
-    ("models", "expected"),
-    [
-        ("", {A: ["2"], B: ["1"]}),
-        (f"{A}:1, {A}:2", {A: ["1", "2"]}),
-        (f"{A}:all,{B}", {A: ["1", "2"], B: ["1"]}),
-    ],
-    ids=["latest of all", "exact versions, as a list", "all versions"],
-)
-def test_version_policies_at_start(policies: Any, models: str, expected: dict[str, list[str]]) -> None:
-    assert policies(models) == expected
+def test_all_versions_are_served_where_that_is_asked_for(tiny_home: Path, tmp_path: Path) -> None:
+    """Exact versions, and the newest where none is named, are what the other tests start with."""
+    with running_tiny(tiny_home, tmp_path, models=f"{A}:all,{B}:1", grpc_port="0") as tiny:
+        listed = tiny.server.get("/v1/models").json()["data"]
+        assert {entry["id"]: sorted(entry["versions"]) for entry in listed} == {A: ["1", "2"], B: ["1"]}
+        assert tiny.ask(1.0).json()["version"] == "2"

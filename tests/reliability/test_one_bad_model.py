@@ -45,6 +45,11 @@ def close_circuit(tiny: TinyServer) -> None:
     eventually(lambda: tiny.ask(1).status_code == 200, "the model answers", 20)
 
 
+def test_the_versions_named_are_served_and_the_newest_where_none_is(tiny: TinyServer) -> None:
+    listed = tiny.server.get("/v1/models").json()["data"]
+    assert {entry["id"]: entry["versions"] for entry in listed} == {A: ["1"], B: ["1"]}
+
+
 def test_one_raising_request_fails_alone_in_its_batch(tiny: TinyServer, callers: ThreadPoolExecutor) -> None:
     """Ten requests wait together behind a held model; one of them makes the model raise."""
     with tiny.held():
