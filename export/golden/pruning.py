@@ -124,12 +124,13 @@ def _network(case: GoldenCase) -> Iterator[OutputResult]:
     if "dense.logits" in expected:
         yield compare("dense.logits", case_logits(case_network(case), test_ids), expected["dense.logits"], bound)
     for mode, settings in case.config.get("modes", {}).items():
-        network = case_network(case)
-        kept = _prune_network(network, _input(case, "calibration_ids"), _recipe(settings, case))
+        network, recipe = case_network(case), _recipe(settings, case)
+        kept = _prune_network(network, _input(case, "calibration_ids"), recipe)
         for name in sorted(name for name in expected if name.startswith(f"{mode}.keep_mask.")):
             parameter = name.removeprefix(f"{mode}.keep_mask.")
             yield compare_kept(name, kept[parameter], expected[name], int(expected[name].numel() * 0.001))
-            _force(network, case, parameter, expected[name])
+            if not recipe.reconstruct:
+                _force(network, case, parameter, expected[name])
         yield compare(f"{mode}.logits", case_logits(network, test_ids), expected[f"{mode}.logits"], bound)
 
 
@@ -151,15 +152,17 @@ def _force(network: nn.Module, case: GoldenCase, parameter: str, mask: Tensor) -
 
 
 def _recipe(settings: dict[str, Any], case: GoldenCase) -> Recipe:
-    method = case.config.get("prune_method", "ria")
-    power = float(case.config.get("activation_power_a", POWER))
+    """A mode's own settings first, then the case's, then the command line's defaults."""
+    said = case.config | settings
+    method, power = said.get("prune_method", "ria"), float(said.get("activation_power_a", POWER))
+    reconstructs = bool(said.get("reconstruction", False))
     if not settings.get("pruned"):
-        per_output = bool(case.config.get("per_outneuron", method == "wanda"))
-        share = float(case.config.get("sparsity_ratio", HALF))
-        return Recipe(method=method, pattern=(PerOutput if per_output else WholeMatrix)(share), power=power)
+        rule = PerOutput if said.get("per_outneuron", method == "wanda") else WholeMatrix
+        pattern = rule(float(said.get("sparsity_ratio", HALF)))
+        return Recipe(method=method, pattern=pattern, power=power, reconstruct=reconstructs)
     permuted = {"linear_sum_assignment": settings.get("lsa")} | settings
     search = _search(permuted, case) if settings.get("reallocation") else None
-    return Recipe(method=method, pattern=_official_nm(settings), power=power, search=search)
+    return Recipe(method=method, pattern=_official_nm(settings), power=power, search=search, reconstruct=reconstructs)
 
 
 def _search(mode: dict[str, Any], case: GoldenCase) -> Search:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,9 +18,23 @@ from models.llm.walk import enter, logits_after, run_layer
 IDS = torch.randint(96, (3, 20), generator=torch.Generator().manual_seed(0))
 
 
+SLIDING = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+
+
 @torch.no_grad()
-def test_layers_called_one_by_one_give_the_networks_logits() -> None:
-    network = tiny_network()
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("Llama", {}),
+        ("Mistral", {"sliding_window": 8}),
+        ("Qwen2", SLIDING),
+        ("Qwen3", {"head_dim": 16}),
+        ("SmolLM3", {"pad_token_id": 0}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_layers_called_one_by_one_give_the_networks_logits(kind: str, settings: dict[str, Any]) -> None:
+    network = tiny_network(kind=kind, **settings)
     entry = enter(network, IDS)
     hidden = entry.hidden
     for layer, arguments in zip(decoder_layers(network), entry.arguments, strict=True):

@@ -14,8 +14,8 @@ LAYERS, WIDTH, CHANNELS, HEADS, GROUPS, VOCABULARY = 2, 32, 64, 4, 2, 96
 TEXT = Path(__file__).parents[2] / "data" / "text" / "wikitext2_calibration.txt"
 
 
-def tiny_network(seed: int = 0, **settings: Any) -> nn.Module:
-    """float32, evaluation mode, random weights large enough that its predictions differ from place to place."""
+def tiny_network(seed: int = 0, kind: str = "Llama", **settings: Any) -> nn.Module:
+    """float32, evaluation mode; large weights, so that predictions differ. kind: the family's name in transformers."""
     torch.manual_seed(seed)
     library = transformers()
     sizes = {
@@ -29,7 +29,7 @@ def tiny_network(seed: int = 0, **settings: Any) -> nn.Module:
         "tie_word_embeddings": False,
         "initializer_range": 0.2,
     }
-    network: nn.Module = library.LlamaForCausalLM(library.LlamaConfig(**sizes | settings))
+    network: nn.Module = getattr(library, f"{kind}ForCausalLM")(getattr(library, f"{kind}Config")(**sizes | settings))
     return network.eval().requires_grad_(False)
 
 
