@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from time import perf_counter
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -12,6 +14,8 @@ from services.core.oip.grpc_guard import GuardedServer
 from services.core.oip.grpc_service import InferenceService, UnknownCalls
 from services.core.oip.messages import POOL, SERVICE
 from services.core.serving import Serving
+
+QUIET_SECONDS, QUIET_WAIT_SECONDS = 0.2, 3.0
 
 
 class GrpcServer:
@@ -55,9 +59,24 @@ class GrpcServer:
             await self._health.set(service, state)
 
     async def stop(self) -> None:
-        """Refuse new calls, let running ones finish within the drain time."""
+        """Refuse new calls, let running ones finish within the drain time.
+
+        gRPC answers CANCELLED, which nobody retries, to a call that reached it and not yet us when it is stopped. So
+        the service refuses first (UNAVAILABLE), and the transport is stopped once no call has come for a moment.
+        """
         if self._server is not None:
-            await self._server.stop(self._settings.drain_seconds)
+            end = perf_counter() + self._settings.drain_seconds
+            await self._quiet(min(QUIET_WAIT_SECONDS, self._settings.drain_seconds))
+            await self._server.stop(max(0.0, end - perf_counter()))
+
+    async def _quiet(self, longest: float) -> None:
+        """Wait until no call has come for QUIET_SECONDS, at most `longest` seconds."""
+        until = perf_counter() + longest
+        while True:
+            left = min(self._service.last_call + QUIET_SECONDS, until) - perf_counter()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
 
     def _listen(self, server: grpc.aio.Server) -> None:
         host, port = self._settings.host, self._settings.grpc_port

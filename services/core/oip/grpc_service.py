@@ -50,6 +50,7 @@ class InferenceService:
         self._gate = serving.gate
         self._journal = serving.journal
         self._settings = serving.settings
+        self.last_call = 0.0  # perf_counter seconds
         self._in_flight = InFlight("grpc")
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -164,8 +165,11 @@ class InferenceService:
     async def _answer(self, raw: bytes, call: Call, context: Any, sent: Metadata) -> Any:
         """The response message; every failure leaves as ApiError, is counted and written down."""
         self._in_flight.count += 1
+        self.last_call = perf_counter()
         code, key_id = "ok", None
         try:
+            if self._repository.draining:
+                raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
             admission = self._gate.admit("infer", _secret(sent), self._settings.host)
             key_id = admission.key_id
             context.set_trailing_metadata((("x-request-id", call.request_id), *admission.headers.items()))
