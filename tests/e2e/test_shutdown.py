@@ -102,15 +102,17 @@ class Tally:
 
 
 def http_loop(server: LiveServer, truth: np.ndarray, tally: Tally) -> None:
-    """Ask on one connection until the server refuses."""
+    """Ask on one connection until the server refuses; an answer that has begun must come whole."""
     request = etth1.request(model=CARD)
     with httpx.Client(base_url=server.url, timeout=60) as client:
         while True:
             try:
-                response = client.post(etth1.FORECAST, json=request)
-            except httpx.TransportError as gone:
-                if isinstance(gone, httpx.ReadError | httpx.RemoteProtocolError) and "without" not in str(gone):
-                    tally.fault(f"half an answer: {gone!r}")
+                with client.stream("POST", etth1.FORECAST, json=request) as response:
+                    try:
+                        response.read()
+                    except httpx.TransportError as torn:
+                        return tally.fault(f"half an answer: {torn!r}")
+            except httpx.TransportError:
                 return tally.refusal()
             if response.status_code != 200:
                 check_http(response, 503, "shutting_down", None)
