@@ -54,7 +54,9 @@ class PressroomService(Service[Any]):
 
     def to_asgi(self, is_main: bool = True) -> Any:
         from services.core.http.front import Front
+        from services.core.http.protocol import bound_heads
 
+        bound_heads()
         logging.getLogger("pressroom").setLevel(logging.INFO)
         logging.getLogger("uvicorn.access").disabled = True  # costs more than the request it describes
         worker, behind = self.worker, super().to_asgi(is_main=is_main)
