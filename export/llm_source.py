@@ -56,25 +56,26 @@ def _converted(file: Path, work: Path, report: Report) -> Path:
     report(f"unpack {file.name}", 0, 1)
     half = work / "dense-unfinished"
     shutil.rmtree(half, ignore_errors=True)
-    library = transformers()
-    try:
-        network = library.AutoModelForCausalLM.from_pretrained(
-            file.parent,
-            gguf_file=file.name,
-            dtype=torch.bfloat16,
-            quantization_config=library.GgufConfig(dequantize=True),
-            local_files_only=True,
-        )
-        tokenizer = library.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        hint = "transformers reads GGUF files of Llama-style models; convert others to safetensors first"
-        raise CheckpointFileError(f"{file.name} does not load: {error}", hint) from error
+    network, tokenizer = _unpack(file)
     _forget_quantisation(network)
     network.save_pretrained(half)
     tokenizer.save_pretrained(half)
     half.rename(target)
     report(f"unpack {file.name}", 1, 1)
     return target
+
+
+def _unpack(file: Path) -> tuple[Any, Any]:
+    """Network in bfloat16 and tokenizer."""
+    library = transformers()
+    plain = {"dtype": torch.bfloat16, "quantization_config": library.GgufConfig(dequantize=True)}
+    where = {"gguf_file": file.name, "local_files_only": True}
+    try:
+        network = library.AutoModelForCausalLM.from_pretrained(file.parent, **plain, **where)
+        return network, library.AutoTokenizer.from_pretrained(file.parent, **where)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        hint = "transformers reads GGUF files of Llama-style models; convert others to safetensors first"
+        raise CheckpointFileError(f"{file.name} does not load: {error}", hint) from error
 
 
 def _forget_quantisation(network: Any) -> None:

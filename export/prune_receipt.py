@@ -127,6 +127,8 @@ def gains(twins: Twins, entries: list[dict[str, Any]], job: PruneJob) -> tuple[l
         _weigh(f"tokens per CPU second: {ratio:.2f} of dense", ratio > 1 + NOISE, _why_speed(job), gained, missed)
         first = pruned.ttft_ms / dense.ttft_ms
         _weigh(f"time to first token: {first:.2f} of dense", first < 1 - NOISE, _why_speed(job), gained, missed)
+    if size >= 1 - NOISE:
+        missed.append({"what": "loading time", "why": "as many bytes are read as before (not timed)"})
     if any(entry["permutation"] == GATHER for entry in entries):
         why = "q, k, v, o, gate and up keep their inputs' order in the file; a 2:4 kernel must gather x[p] first"
         missed.append({"what": "the stored order obeys the pattern everywhere", "why": f"{why} ({PERMUTATIONS})"})

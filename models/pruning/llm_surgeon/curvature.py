@@ -4,7 +4,6 @@ In   n sequences of T tokens, one forward and backward pass each; loss = mean ne
 Out  A  float32 [C, C]   sum over sequences and tokens of a a^T / (n T)    a: inputs of the matrix
      G  float32 [R, R]   sum over sequences and tokens of g g^T / (n T)    g: loss gradients of its outputs
 both rescaled to the geometric mean of their Frobenius norms. Labels are the data's own next tokens ("empirical").
-Matrices that read the same input share one A before scaling: q/k/v and gate/up of a layer.
 """
 
 from __future__ import annotations
