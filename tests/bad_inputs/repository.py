@@ -140,7 +140,7 @@ GRPC_CASES = (
     _change("unload a model nobody serves", "NOT_FOUND", "model_not_found", "model", "Unload", model="nobody"),
     _change("unload a version nobody serves", "NOT_FOUND", "version_not_found", "version", "Unload", version="9"),
     _change("load with Triton's config", "INVALID_ARGUMENT", "invalid_request", "parameters", config="{}"),
-    _change("unload with an unknown parameter", "INVALID_ARGUMENT", "invalid_request", "parameters", "Unload", force=True),
+    _change("unload by force", "INVALID_ARGUMENT", "invalid_request", "parameters", "Unload", force=True),
     _change("a version that is a number", "INVALID_ARGUMENT", "invalid_request", "parameters.version", version=1),
     _change("a canary that is no number", "INVALID_ARGUMENT", "invalid_request", "parameters.canary_weight",
             canary_weight="some"),

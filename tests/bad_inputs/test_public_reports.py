@@ -8,15 +8,16 @@ import json
 import random
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import etth1
 import grpc
 import numpy as np
 import pytest
-from live_server import LiveServer, StartServer
+from live_server import LiveServer, StartServer, eventually
 from raw_http import RawConnection, head
-from refusals import check_http, check_rpc_error
+from refusals import check_envelope, check_http, check_rpc_error
 
 from services.core.batcher import Batcher, BatchPolicy
 from services.core.call import Call
@@ -189,6 +190,23 @@ def test_a_caller_who_aborts_the_upload_left_a_request_behind(server: LiveServer
             connection.send(head("POST", path, {"Content-Length": str(len(whole))}) + whole[: len(whole) * i // 60])
     nothing_left(server)
     assert server.post(FORECAST, content=whole).status_code == 200
+
+
+def test_uploads_that_never_end_kept_their_places_for_ever(start_server: StartServer) -> None:
+    """A body has to arrive within the request's deadline; its caller is told, and its place is free again."""
+    few = {"PRESSROOM_MAX_IN_FLIGHT": "4", "PRESSROOM_REQUEST_TIMEOUT_MS": "1500"}
+    server = start_server(environment=few)
+    with ExitStack() as opened:
+        stalled = [opened.enter_context(RawConnection(server)) for _ in range(4)]
+        for connection, path in zip(stalled, (FORECAST, INFER, INFER_CARD, "/v2/repository/index"), strict=True):
+            connection.send(head("POST", path, {"Content-Length": "1000"}) + b'{"inputs":')
+        eventually(lambda: server.post(FORECAST, content=_body()).status_code == 429, "all places are taken", 1.0)
+        for connection in stalled:
+            answer = connection.answer()
+            assert (answer.status, answer.headers["connection"]) == (504, "close")
+            check_envelope(answer.json(), "deadline_exceeded", None)
+            assert connection.at_end()
+    assert server.post(FORECAST, content=_body()).status_code == 200
 
 
 # --- callers who go away, models that are slow

@@ -11,7 +11,8 @@ import json
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from time import perf_counter
+from typing import Any, NoReturn, TypeVar
 
 import orjson
 
@@ -60,6 +61,7 @@ class Exchange:
         self.call.deadline = self.call.started + timeout_ms / 1000
         self.local_address: str = (scope.get("server") or ("",))[0]
         self.extra_headers: Headers = []
+        self._unread = False  # a body was awaited and has not ended
         self.key_id: str | None = None
 
     def secret(self) -> str | None:
@@ -102,34 +104,46 @@ class Exchange:
             )
         declared = self.headers.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > limit:
+            self._unread = True
             await self._refuse_body(limit, int(declared))
         body = await self._collect(limit)
         self.call.restart()  # the caller's upload is not our preprocessing
         return body if encoding == b"identity" else _inflate(body, _INFLATE[encoding], limit)
 
     async def _collect(self, limit: int) -> bytes:
-        first = await self._message()
-        if not first.get("more_body", False):
-            body: bytes = first.get("body", b"")
-            return body if len(body) <= limit else await self._refuse_body(limit, len(body))
-        parts, size = [first.get("body", b"")], len(first.get("body", b""))
-        while True:
-            message = await self._message()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                parts.clear()
-                await self._refuse_body(limit, size)
-            if not message.get("more_body", False):
-                return b"".join(parts)
+        """The body as it comes, within the request's deadline: who sends slower must not keep a place for ever."""
+        assert self.call.deadline is not None
+        left = self.call.deadline - perf_counter()
+        self._unread = True
+        try:
+            async with asyncio.timeout(left):
+                parts, size = await self._receive_up_to(limit)
+        except TimeoutError:
+            raise ApiError("deadline_exceeded", "the deadline passed before the whole body had arrived") from None
+        if size > limit:
+            parts.clear()
+            await self._refuse_body(limit, size)
+        return b"".join(parts)
 
-    async def _message(self) -> MutableMapping[str, Any]:
+    async def _receive_up_to(self, limit: int) -> tuple[list[bytes], int]:
+        """Parts of the body and their size, until it ends or exceeds the limit."""
+        parts, size = [], 0
+        while True:
+            part = await self._receive_part()
+            parts.append(part)
+            size += len(part)
+            if size > limit or not self._unread:
+                return parts, size
+
+    async def _receive_part(self) -> bytes:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise DisconnectedError
-        return message
+        self._unread = message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
 
-    async def _refuse_body(self, limit: int, size: int) -> bytes:
+    async def _refuse_body(self, limit: int, size: int) -> NoReturn:
         if b"expect" not in self.headers:  # a caller that asked first has sent nothing yet
             await self._drop_rest()
         raise ApiError(
@@ -142,11 +156,8 @@ class Exchange:
         dropped = 0
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
-                while dropped < DRAIN_BYTES:
-                    message = await self._message()
-                    dropped += len(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        return
+                while self._unread and dropped < DRAIN_BYTES:
+                    dropped += len(await self._receive_part())
         except TimeoutError:
             return
 
@@ -188,8 +199,8 @@ class Exchange:
             headers.append((b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode()))
         if error.code == "unauthenticated":
             headers.append((b"www-authenticate", b"Bearer"))
-        if error.code == "payload_too_large":
-            headers.append((b"connection", b"close"))  # unread bytes may follow on this connection
+        if self._unread or error.code == "payload_too_large":
+            headers.append((b"connection", b"close"))  # bytes nobody read may follow on this connection
         return json_response(error.envelope(self.call.request_id), error.status.http, headers)
 
 
