@@ -16,6 +16,8 @@ from live_server import LiveServer
 from pressroom_client import Client
 from tensor_cases import Input, as_binary, as_json, clock, history
 
+from services.core.settings import Settings
+
 MODELS = (ITRANSFORMER, CARD)
 HEADER = "inference-header-content-length"
 INFER = f"/v2/models/{ITRANSFORMER}/infer"
@@ -102,8 +104,9 @@ def test_a_model_describes_its_tensors(server: LiveServer, model: str, version: 
 def test_a_model_has_the_configuration_tritons_tools_ask_for(server: LiveServer, model: str, version: str) -> None:
     document = server.get(f"/v2/models/{model}/config").json()
     assert document["name"] == model
-    assert document["max_batch_size"] == 64
-    assert document["dynamic_batching"] == {"max_queue_delay_microseconds": 2000}
+    defaults = Settings()
+    assert document["max_batch_size"] == defaults.max_batch_rows
+    assert document["dynamic_batching"] == {"max_queue_delay_microseconds": 1000 * defaults.max_delay_ms}
     inputs = {tensor["name"]: tensor for tensor in document["input"]}
     assert (inputs["history"]["data_type"], inputs["history"]["dims"]) == ("TYPE_FP32", [96, 7])
     assert (inputs["history"]["optional"], inputs["timestamps"]["optional"]) == (False, True)
