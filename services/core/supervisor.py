@@ -17,17 +17,18 @@ from bentoml._internal.configuration.containers import BentoMLContainer
 from bentoml._internal.utils import circus
 
 SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+CHECK_SECONDS = 1.0  # how often the supervisor looks for dead workers; BentoML's 10 leave a lone worker's server down
 
 
 def prepare() -> None:
     """Prepare this process if it supervises (and has not been prepared yet)."""
     if SHARED_DIRECTORY in os.environ or getattr(circus.Arbiter, "refuses_while_draining", False):
         return
-    _own_shared_directory()
+    _supervise_closely(_own_shared_directory())
     _refuse_while_draining()
 
 
-def _own_shared_directory() -> None:
+def _own_shared_directory() -> str:
     """A directory of this server's own for metric files and commands.
 
     BentoML's default lies in BENTOML_HOME and is emptied whenever any server of that home starts.
@@ -35,6 +36,22 @@ def _own_shared_directory() -> None:
     directory = tempfile.mkdtemp(prefix="pressroom-server-")
     BentoMLContainer.prometheus_multiproc_dir.set(directory)
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def _supervise_closely(directory: str) -> None:
+    """Replace dead workers soon, and take the supervisor's commands from this user only.
+
+    Its control socket knows no password and can start programs. BentoML opens it on a loopback port, for every local
+    user; here it is a file in a directory only the owner can enter.
+    """
+    begin = circus.Arbiter.__init__
+
+    def begin_closely(arbiter: Any, *args: Any, **options: Any) -> None:
+        sockets = {"endpoint": f"ipc://{directory}/control", "pubsub_endpoint": f"ipc://{directory}/events"}
+        begin(arbiter, *args, **options | sockets | {"check_delay": CHECK_SECONDS})
+
+    circus.Arbiter.__init__ = begin_closely  # type: ignore[method-assign]
 
 
 def _refuse_while_draining() -> None:
