@@ -10,7 +10,7 @@ import grpc
 import pytest
 from live_server import LiveServer, StartServer
 from raw_http import RawConnection, head
-from refusals import check_envelope, check_http, grpc_infer
+from refusals import check_envelope, check_grpc, check_http, grpc_infer
 from tensor_cases import as_binary, as_json, as_message, history
 
 LIMIT = 64 * 1024
@@ -116,9 +116,15 @@ def test_as_many_rows_as_the_limit_are_answered(small: LiveServer) -> None:
     assert len(small.post(etth1.FORECAST, json=most).json()["series"]) == ROWS
 
 
-def test_a_grpc_message_larger_than_the_limit_is_refused(small: LiveServer) -> None:
+def test_a_grpc_message_larger_than_the_limit_is_refused_in_our_words(small: LiveServer) -> None:
     rows = 1 + LIMIT // etth1.history().nbytes
     message = as_message(etth1.CARD, [history(etth1.history(*[etth1.START] * rows))])
+    error = check_grpc(small, message, "RESOURCE_EXHAUSTED", "payload_too_large", None)
+    assert str(LIMIT) in error["message"]
+
+
+def test_a_grpc_message_beyond_all_measure_is_refused_by_the_transport(small: LiveServer) -> None:
+    message = as_message(etth1.CARD, [history(etth1.history(*[etth1.START] * 200))])
     with pytest.raises(grpc.RpcError) as refused:
         grpc_infer(small, message)
     assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
