@@ -51,7 +51,7 @@ def _supervise_closely(directory: str) -> None:
         sockets = {"endpoint": f"ipc://{directory}/control", "pubsub_endpoint": f"ipc://{directory}/events"}
         begin(arbiter, *args, **options | sockets | {"check_delay": CHECK_SECONDS})
 
-    circus.Arbiter.__init__ = begin_closely  # type: ignore[method-assign]
+    circus.Arbiter.__init__ = begin_closely  # type: ignore[method-assign,assignment]
 
 
 def _refuse_while_draining() -> None:
