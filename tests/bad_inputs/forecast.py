@@ -110,9 +110,9 @@ CASES = (
     _value("a list for a value", [21.4], "value_not_numeric"),
     _value("an object for a value", {"value": 21.4}, "value_not_numeric"),
     _value("deep lists for a value", nested(400), "value_not_numeric"),
-    _case("the largest float64", but(_GOOD, f"{_OT}.50", 1.7e308), "value_out_of_range", "series"),
-    _case("the most negative float64", but(_CARD, f"{_OT}.50", -1.7e308), "value_out_of_range", "series"),
-    _case("a value float32 cannot hold", but(_CARD, f"{_OT}.50", 1e39), "value_out_of_range", "series"),
+    _case("the largest float64", but(_GOOD, f"{_OT}.50", 1.7e308), "value_out_of_range", VALUES),
+    _case("the most negative float64", but(_CARD, f"{_OT}.50", -1.7e308), "value_out_of_range", VALUES),
+    _case("a value float32 cannot hold", but(_CARD, f"{_OT}.50", 1e39), "value_out_of_range", VALUES),
     # time stamps
     _stamp("a stamp that is no time", "noon"),
     _stamp("a stamp with a month 13", "2017-13-01 00:00:00"),

@@ -28,6 +28,7 @@ Headers = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 DRAIN_BYTES = 256 * 2**20  # of a refused body, read and dropped
 DRAIN_SECONDS = 10.0
+LATE_SECONDS = 2.0  # the same for a body whose deadline has passed
 _NOT_FINITE = (b"NaN", b"Infinity")
 _INFLATE = {b"gzip": 31, b"deflate": 15}  # zlib window bits
 
@@ -119,6 +120,7 @@ class Exchange:
             async with asyncio.timeout(left):
                 parts, size = await self._receive_up_to(limit)
         except TimeoutError:
+            await self._drop_rest(LATE_SECONDS)
             raise ApiError("deadline_exceeded", "the deadline passed before the whole body had arrived") from None
         if size > limit:
             parts.clear()
@@ -145,17 +147,17 @@ class Exchange:
 
     async def _refuse_body(self, limit: int, size: int) -> NoReturn:
         if b"expect" not in self.headers:  # a caller that asked first has sent nothing yet
-            await self._drop_rest()
+            await self._drop_rest(DRAIN_SECONDS)
         raise ApiError(
             "payload_too_large",
             f"the body has at least {size} bytes, the limit is {limit}",
             hint="send fewer series per request, or use the binary tensor format",
         )
 
-    async def _drop_rest(self) -> None:
+    async def _drop_rest(self, seconds: float) -> None:
         dropped = 0
         try:
-            async with asyncio.timeout(DRAIN_SECONDS):
+            async with asyncio.timeout(seconds):
                 while self._unread and dropped < DRAIN_BYTES:
                     dropped += len(await self._receive_part())
         except TimeoutError:
