@@ -28,7 +28,7 @@ class BrokenError(Exception):
 
 @dataclass
 class Tally:
-    """What came of all requests. `moments` are times of broken connections, `perf_counter` seconds."""
+    """What came of all requests. `moments`: when each of the `broken` ones was sent, `perf_counter` seconds."""
 
     codes: Counter[tuple[str, str]] = field(default_factory=Counter)  # (protocol, code)
     wrong: list[str] = field(default_factory=list)  # answers that are not what they should be
@@ -92,12 +92,15 @@ class Callers:
 
     async def _ask(self, sample: Sample, session: aiohttp.ClientSession, stub: Any) -> bool:
         """Send one request and judge its answer; False if this caller is to stop."""
+        sent, patient = perf_counter(), not self.stop_at
         try:
-            code, forecast = await (_http(session, sample) if sample.protocol == "http" else _rpc(stub, sample))
+            code, forecast = await (
+                _http(session, sample) if sample.protocol == "http" else _rpc(stub, sample, patient)
+            )
         except BrokenError as fault:
             self.tally.broken.append(f"{sample.name}: {fault}")
-            self.tally.moments.append(perf_counter())
-            return not self.stop_at
+            self.tally.moments.append(sent)
+            return patient
         if code in self.stop_at:
             return False
         self.tally.judge(sample, code, forecast)
@@ -117,9 +120,10 @@ async def _http(session: aiohttp.ClientSession, sample: Sample) -> tuple[str, np
         raise BrokenError(repr(fault)) from None
 
 
-async def _rpc(stub: Any, sample: Sample) -> tuple[str, np.ndarray | None]:
+async def _rpc(stub: Any, sample: Sample, patient: bool) -> tuple[str, np.ndarray | None]:
+    """patient: a call waits while its channel connects, instead of failing at once again and again."""
     try:
-        answer = await stub.ModelInfer(sample.message, timeout=60)
+        answer = await stub.ModelInfer(sample.message, timeout=60, wait_for_ready=patient)
         assert sample.read is not None, sample.name
         return "ok", sample.read(answer, {})
     except grpc.aio.AioRpcError as fault:

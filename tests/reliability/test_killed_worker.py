@@ -23,6 +23,7 @@ from pressroom_client import Client
 from samples import good_samples
 
 CALLERS = 16
+DYING_SECONDS = 2.0  # from the signal until the kernel has taken the process's sockets away, on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +93,12 @@ def by_new_connections(server: LiveServer) -> Callable[[], None]:
 
 @dataclass
 class Aftermath:
-    """What the callers saw, and when the worker was killed, missed, and replaced (`perf_counter` seconds)."""
+    """What the callers saw, and when the worker was killed and when replaced (`perf_counter` seconds)."""
 
     tally: Tally
     clients: list[Asker]
     newcomers: list[Asker]
     killed: float
-    missed: float
     replaced: float
 
 
@@ -114,7 +114,7 @@ def aftermath(pair: LiveServer) -> Aftermath:
     return Aftermath(tally, askers[:4], askers[4:], *times)
 
 
-async def _kill_under_load(pair: LiveServer) -> tuple[Tally, tuple[float, float, float]]:
+async def _kill_under_load(pair: LiveServer) -> tuple[Tally, tuple[float, float]]:
     samples = [sample for sample in good_samples() if sample.architecture == "card"]
     async with Callers(pair, samples).calling(CALLERS) as tally:
         await until(lambda: tally.answered > 300, "the load is on")
@@ -122,12 +122,12 @@ async def _kill_under_load(pair: LiveServer) -> tuple[Tally, tuple[float, float,
         killed = perf_counter()
         os.kill(victim, signal.SIGKILL)
         await until(lambda: ready_workers(pair) == 1, "the dead worker's gauges are gone", 30)
-        missed, seen = perf_counter(), tally.answered
+        seen = tally.answered
         await until(lambda: tally.answered > seen + 100, "the other worker answers on")
         await until(lambda: ready_workers(pair) == 2, "a successor is ready")
         replaced, seen = perf_counter(), tally.answered
         await until(lambda: tally.answered > seen + 300, "the load is on")
-    return tally, (killed, missed, replaced)
+    return tally, (killed, replaced)
 
 
 def test_only_running_requests_are_lost(aftermath: Aftermath) -> None:
@@ -136,8 +136,9 @@ def test_only_running_requests_are_lost(aftermath: Aftermath) -> None:
     print(f"\nkill -9: {len(tally.broken)} of {tally.answered} requests lost, successor ready after {seconds:.1f} s")
     assert tally.wrong == []
     assert {code for _, code in tally.codes} == {"ok"}
-    assert len(tally.broken) <= CALLERS  # each caller has one connection and one request running
-    assert all(moment - aftermath.killed < 5 for moment in tally.moments), tally.broken
+    late = [moment - aftermath.killed for moment in tally.moments if moment - aftermath.killed > DYING_SECONDS]
+    assert late == [], tally.broken
+    assert len(tally.broken) <= 2 * CALLERS  # the running one, and one on a connection the dying process still took
 
 
 def test_the_client_s_retries_hide_it(aftermath: Aftermath) -> None:
@@ -145,10 +146,9 @@ def test_the_client_s_retries_hide_it(aftermath: Aftermath) -> None:
 
 
 def test_new_callers_never_meet_a_successor_that_is_still_loading(aftermath: Aftermath) -> None:
-    """They too may lose the request that was running, but none that began once the dead worker was missed."""
-    late = [error for a in aftermath.newcomers for error in a.errors if error[0] > aftermath.missed]
-    assert late == []
-    assert sum(len(asker.errors) for asker in aftermath.newcomers) <= len(aftermath.newcomers)
+    """They too may meet the dying process, but no unready one after it."""
+    errors = [(sent - aftermath.killed, what) for asker in aftermath.newcomers for sent, what in asker.errors]
+    assert [error for error in errors if error[0] > DYING_SECONDS] == []
 
 
 @pytest.mark.usefixtures("aftermath")
