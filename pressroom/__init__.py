@@ -1,3 +1,4 @@
 """The front desk: one small module per command-line verb over models, export, services and the client."""
 
-__version__ = "0.1.0"
+# Nothing is imported here: BentoML tries the name of the bento, `pressroom`, as a module first, and whatever that brought
+# in would be served instead of the bento's own code.

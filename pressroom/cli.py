@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from pressroom import __version__
 from pressroom.output import fail
 
 VERBS = ("export", "prune", "verify", "inspect", "models", "serve", "call", "key")
@@ -54,7 +53,9 @@ def _as_refusal(error: Exception) -> tuple[str, str, int] | None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"pressroom {__version__}")
+        from services.core.version import VERSION
+
+        typer.echo(f"pressroom {VERSION}")
         raise typer.Exit
 
 

@@ -52,6 +52,13 @@ class PressroomService(Service[Any]):
             found = self.__dict__["_worker"] = Worker(self.families, self.settings)
         return found
 
+    def on_load_bento(self, bento: Any) -> None:
+        """A bento serves the artifact versions it was built with, unless the settings name others."""
+        super().on_load_bento(bento)
+        if not self.settings.models:
+            built_with = ",".join(str(model.tag) for model in bento.info.all_models)
+            self.settings = self.settings.model_copy(update={"models": built_with})
+
     def to_asgi(self, is_main: bool = True) -> Any:
         from services.core.http.front import Front
         from services.core.http.protocol import bound_heads

@@ -11,7 +11,7 @@ import ast
 import asyncio
 import json
 import sys
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 sys.path.insert(0, str(Path.cwd()))
@@ -54,7 +54,7 @@ def main() -> None:
         "served": served,
         "imports": {top: sorted(owners.get(top, [])) for top in sorted(imported())},
         "loaded": sorted({name.partition(".")[0] for name in sys.modules}),
-        "version_file": str(distribution("pressroom").locate_file("")),
+        "version_file": sys.modules["services.core.version"].__file__,
         "service_file": sys.modules["services.gateway"].__file__,
     }
     print(json.dumps(found))

@@ -122,7 +122,7 @@ def test_serving_loads_none_of_the_packages_for_pressing(loaded: dict[str, Any])
 
 def test_the_bento_brings_its_own_code_and_version(loaded: dict[str, Any], bento: Bento) -> None:
     assert Path(loaded["service_file"]) == bento.source / "services" / "gateway.py"
-    assert Path(loaded["version_file"]).resolve() == bento.source.resolve()
+    assert Path(loaded["version_file"]) == bento.source / "services" / "core" / "version.py"
 
 
 def test_the_bento_names_its_artifacts_with_exact_versions(bento: Bento) -> None:
@@ -130,6 +130,16 @@ def test_the_bento_names_its_artifacts_with_exact_versions(bento: Bento) -> None
     names = {model["tag"].partition(":")[0]: model["tag"].partition(":")[2] for model in info["models"]}
     assert set(names) == set(MODELS.values())
     assert all(version not in ("", "latest") for version in names.values())
+
+
+def test_a_bento_serves_the_versions_it_was_built_with_whatever_came_into_the_store_since(bento: Bento) -> None:
+    show = "from _bentoml_impl.loader import load; import sys; print(load(sys.argv[1]).settings.models)"
+    done = subprocess.run(
+        [sys.executable, "-c", show, bento.tag],
+        cwd=bento.home, env=clean_environment(bento.home), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    info = yaml.safe_load((bento.path / "bento.yaml").read_text())
+    assert done.stdout.split() == [",".join(model["tag"] for model in info["models"])], done.stderr
 
 
 def test_the_bento_holds_code_and_no_data(bento: Bento) -> None:

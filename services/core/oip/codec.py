@@ -195,17 +195,23 @@ def _numbers(data: list[Any], datatype: str, name: str) -> Tensor:
         values = np.array(data, dtype=None if numbers else object) if data else np.empty(0, dtype)
     except ValueError:
         raise ApiError("tensor_size", f"input {name!r} has lists of unequal length", field=name) from None
-    if values.dtype.kind not in _KINDS[dtype.kind]:
-        missing = type(None) in kinds
-        code = "value_not_finite" if missing else "value_not_numeric"
-        what = "a missing value" if missing else f"data that is not {datatype}"
-        raise ApiError(code, f"input {name!r} has {what}", field=name)
+    if dtype.kind in "iu" and kinds == {int} and values.dtype.kind not in "iu":
+        values = np.array(data, dtype=object)  # numpy took integers beyond int64 for something else
+    elif values.dtype.kind not in _KINDS[dtype.kind]:
+        raise _not_numbers(kinds, datatype, name)
     if dtype.kind in "iu" and values.size:
         bounds = np.iinfo(dtype)
         if values.min() < bounds.min or values.max() > bounds.max:
             raise ApiError("value_out_of_range", f"input {name!r} has a value outside {datatype}", field=name)
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused by the model's own check
         return values.astype(dtype)
+
+
+def _not_numbers(kinds: set[type], datatype: str, name: str) -> ApiError:
+    missing = type(None) in kinds
+    code = "value_not_finite" if missing else "value_not_numeric"
+    what = "a missing value" if missing else f"data that is not {datatype}"
+    return ApiError(code, f"input {name!r} has {what}", field=name)
 
 
 def _kinds_of(data: list[Any]) -> set[type]:
