@@ -35,6 +35,7 @@ class GrpcServer:
                 # twice our own limit, so that moderately oversized messages are refused in our own words
                 ("grpc.max_receive_message_length", 2 * settings.body_limit_bytes),
                 ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", settings.max_in_flight),  # of one connection; calls wait, none is lost
                 ("grpc.so_reuseport", int(settings.workers > 1)),  # workers share the port; two servers must not
             ]
         )
