@@ -88,6 +88,7 @@ class ApiError(Exception):
         field: str | None = None,
         hint: str | None = None,
         retry_after_ms: int | None = None,
+        headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -96,6 +97,7 @@ class ApiError(Exception):
         self.field = None if field is None else _short(field)
         self.hint = None if hint is None else _short(hint)
         self.retry_after_ms = retry_after_ms
+        self.headers = headers or {}  # HTTP headers and gRPC metadata that go with the refusal
 
     @classmethod
     def of(cls, fault: BaseException) -> ApiError:

@@ -148,6 +148,7 @@ class Gate:
                     f"key {key.id!r} has used its {window.limit} requests in {window.seconds:.0f} s",
                     hint=f"retry after {math.ceil(wait)} s",
                     retry_after_ms=math.ceil(wait * 1000),
+                    headers=window.headers(now),
                 )
         return known[1][0].headers(now) if known[1] else {}
 

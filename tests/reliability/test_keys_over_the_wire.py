@@ -144,10 +144,12 @@ def test_a_limited_key_is_told_what_is_left_and_when_to_return(keyed: LiveServer
     refusal = refusal_of(keyed.get("/v1/models", headers=keys.bearer("limited")))
     assert (refusal.status, refusal.code) == (429, "rate_limited")
     assert 1 <= int(refusal.headers["retry-after"]) <= 60
+    assert (refusal.headers["ratelimit-limit"], refusal.headers["ratelimit-remaining"]) == ("3", "0")
     assert 0 < refusal.error["retry_after_ms"] <= 60_000
     refusal = rpc_refusal(keyed, "ModelInfer", forecast_message(), metadata=keys.metadata("limited"))
     assert (refusal.status, refusal.code) == ("RESOURCE_EXHAUSTED", "rate_limited")
     assert 0 < int(refusal.headers["retry-after-ms"]) <= 60_000
+    assert refusal.headers["ratelimit-remaining"] == "0"
 
 
 def test_an_unlimited_key_gets_no_limit_headers(keyed: LiveServer, keys: KeyRing) -> None:

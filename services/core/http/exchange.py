@@ -196,7 +196,7 @@ class Exchange:
 
     def refusal(self, error: ApiError) -> Response:
         """The envelope of an error as a response."""
-        headers: Headers = []
+        headers: Headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
         if error.retry_after_ms is not None:
             headers.append((b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode()))
         if error.code == "unauthenticated":

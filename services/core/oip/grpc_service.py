@@ -265,6 +265,7 @@ async def abort(context: Any, error: ApiError, request_id: str) -> NoReturn:
     metadata: list[tuple[str, str | bytes]] = [
         ("x-request-id", request_id),
         ("pressroom-error-bin", orjson.dumps(error.envelope(request_id))),
+        *error.headers.items(),
     ]
     if error.retry_after_ms is not None:
         metadata.append(("retry-after-ms", str(error.retry_after_ms)))
