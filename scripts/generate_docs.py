@@ -119,7 +119,7 @@ def _helps(command: Any, path: tuple[str, ...] = ("pressroom",), parent: Any = N
 
 def refusals() -> str:
     """What a forecaster refuses, as its pipeline says it."""
-    from refusals import BROKEN, refusal
+    from broken_series import BROKEN, refusal
 
     rows = []
     for what, change in BROKEN:

@@ -87,9 +87,9 @@ class Reader:
     def _command(self, command: str) -> None:
         words = shlex.split(command)
         if words[0] == "make" and words[1] != "serve":
-            self._shell(f"make -n {words[1]}")
+            self._shell(f"make --no-print-directory -n {words[1]}")
         elif words[0] == "make":
-            self._serve(shlex.split(self._shell("make -n serve").splitlines()[-1]))
+            self._serve(shlex.split(self._shell("make --no-print-directory -n serve").splitlines()[-1]))
         elif words[:2] in (["bentoml", "serve"], ["pressroom", "serve"]) and "--print-config" not in words:
             self._serve([str(Path(sys.executable).with_name(words[0])), *words[1:]])
         else:

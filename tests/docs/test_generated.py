@@ -40,7 +40,7 @@ def test_the_settings_page_names_every_setting() -> None:
 
 
 def test_the_unbroken_series_of_the_refusals_is_accepted() -> None:
-    from refusals import COLUMNS, SPEC, good
+    from broken_series import COLUMNS, SPEC, good
 
     assert read_series(good(), SPEC, "series[0]").columns == COLUMNS
 
