@@ -68,5 +68,7 @@ def test_a_store_that_cannot_be_used_is_a_sentence_with_a_remedy(tmp_path: Path)
 
 
 def test_make_demo_runs_this_module() -> None:
-    done = subprocess.run(["make", "--no-print-directory", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1].endswith("-m pressroom.demo")
