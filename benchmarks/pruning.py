@@ -104,7 +104,7 @@ def _measure_row(row: Row, model: Path, windows: int, scored: Tensor) -> dict[st
     from export.prune import prune
     from export.prune_plan import PruneJob
 
-    out = KEPT / "pruned"
+    out = KEPT / f"{_slug(row.name)}-pruned"
     shutil.rmtree(out, ignore_errors=True)
     started = time.process_time()
     calibration = TEXT / "wikitext2_calibration.txt"

@@ -83,7 +83,8 @@ def _verified(job: PruneJob, run: LayerRun, out: ModelFolder, report: Report) ->
     """Every matrix read back from the written files."""
     count = len(run.dense.layers)
     report("verify matrices", 0, 1)
-    return matrices(out, count, job, [run.work.facts(layer_stem(index))["matrices"] for index in range(count)])
+    facts = [run.work.facts(layer_stem(index))["matrices"] for index in range(count)]
+    return matrices(run.source, out, count, job, facts)
 
 
 def _weights(run: LayerRun) -> int:

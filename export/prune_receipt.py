@@ -16,7 +16,7 @@ from torch import Tensor
 
 from export.environment import cpu_flags, versions
 from export.errors import ExportError
-from export.llm_folder import ModelFolder
+from export.llm_folder import ModelFolder, Tensors
 from export.llm_speed import Speed, protocol
 from export.prune_layers import GATHER, NONE
 from export.prune_plan import CHANNELS, STRUCTURED, SURGEON, PruneJob
@@ -49,7 +49,9 @@ class Twins:
     speed: dict[str, Speed] | None
 
 
-def matrices(out: ModelFolder, layers: int, job: PruneJob, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def matrices(
+    dense: Tensors, out: ModelFolder, layers: int, job: PruneJob, facts: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """One entry a matrix, read from the written files. facts: what was done to each layer's matrices."""
     orders = load_file(out.path / PERMUTATIONS) if (out.path / PERMUTATIONS).is_file() else {}
     found = []
@@ -57,7 +59,10 @@ def matrices(out: ModelFolder, layers: int, job: PruneJob, facts: list[dict[str,
         for part in (*ATTENTION, *MLP):
             name = matrix_name(index, part)
             known = facts[index].get(part, {"permutation": NONE})
-            found.append(_matrix(name, out.read(name), orders.get(name), known, job))
+            entry = _matrix(name, out.read(name), orders.get(name), known, job)
+            if job.pattern == STRUCTURED:
+                entry["verified"] = _only_structures(out.read(name), dense.read(name))
+            found.append(entry)
     if broken := [entry["name"] for entry in found if not entry["verified"]]:
         raise ExportError(f"{broken[0]} breaks the pattern it was pruned to", "this is a fault here; please report it")
     return found
@@ -82,12 +87,15 @@ def _keeps(weight: Tensor, job: PruneJob) -> bool:
     """Does a matrix, in the order its pattern holds in, obey it?"""
     if job.is_layerwise:
         return job.rule.obeyed_by(weight)
-    if job.pattern == STRUCTURED:
-        live = (weight != 0).any(dim=1)[:, None] & (weight != 0).any(dim=0)
-        return not bool((weight[live] == 0).any())
     if job.is_nm and job.share == job.nm.sparsity:
         return job.nm.obeyed_by(weight)
     return True  # channels: shapes say it; the surgeon's unstructured threshold speaks of the whole network
+
+
+def _only_structures(weight: Tensor, dense: Tensor) -> bool:
+    """Do all new zeros lie in rows and columns that are zero throughout? Quantised models bring zeros of their own."""
+    live = (weight != 0).any(dim=1)[:, None] & (weight != 0).any(dim=0)
+    return not bool(((weight == 0) & live & (dense != 0)).any())
 
 
 def pattern_words(job: PruneJob) -> str:

@@ -130,8 +130,20 @@ def test_the_written_receipt_is_the_returned_one(permuted: tuple[Path, dict[str,
     assert json.loads((permuted[0] / "receipt.json").read_text()) == permuted[1]
 
 
+def test_zeros_the_dense_model_brings_along_are_no_fault(make_job: MakeJob, tmp_path: Path) -> None:
+    model = tiny_folder(tmp_path / "model")
+    weights = load_file(model / "model.safetensors")
+    weights["model.layers.0.self_attn.q_proj.weight"][::3, ::5] = 0
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    receipt = prune(
+        make_job(tmp_path / "out", model=str(model), method="magnitude", pattern="structured", sparsity=0.2)
+    )
+    assert receipt["matrices"][0]["verified"]
+    assert receipt["matrices"][0]["zeros"] > 0
+
+
 def test_a_matrix_that_breaks_its_pattern_fails_the_run(
-    permuted: tuple[Path, dict[str, Any], PruneJob], tmp_path: Path
+    permuted: tuple[Path, dict[str, Any], PruneJob], tiny: Path, tmp_path: Path
 ) -> None:
     out, _, job = permuted
     shutil.copytree(out, tmp_path / "copy")
@@ -139,7 +151,9 @@ def test_a_matrix_that_breaks_its_pattern_fails_the_run(
     weights["model.layers.1.mlp.down_proj.weight"][0] = 1.0
     save_file(weights, tmp_path / "copy" / "model.safetensors")
     with pytest.raises(ExportError, match=r"layers\.1\.mlp\.down_proj\.weight breaks the pattern"):
-        matrices(ModelFolder(tmp_path / "copy", "copy"), LAYERS, job, [{}] * LAYERS)
+        matrices(
+            ModelFolder(tiny / "model", "tiny"), ModelFolder(tmp_path / "copy", "copy"), LAYERS, job, [{}] * LAYERS
+        )
 
 
 @pytest.mark.parametrize(
