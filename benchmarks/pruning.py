@@ -55,6 +55,7 @@ ROWS = (
     Row("RIA 4:8, permuted", "ria", "4:8", {"permute": True}),
     Row("magnitude 20 % structured", "magnitude", "structured", {"sparsity": 0.2}),
     Row("Surgeon 20 % structured", "surgeon", "structured", {"sparsity": 0.2}),
+    Row("Surgeon 20 % structured, damping 0.01", "surgeon", "structured", {"sparsity": 0.2, "damping": 0.01}),
     Row("RIA, a third of the channels", "ria", "channels", {"sparsity": 1 / 3}),
     Row("Surgeon, a third of the channels", "surgeon", "channels", {"sparsity": 1 / 3}),
 )

@@ -106,7 +106,7 @@ def _aligned(job: PruneJob, dense: LayerwiseNetwork) -> Aligned:
     head_dim = getattr(settings, "head_dim", None) or settings.hidden_size // settings.num_attention_heads
     heads = Heads(settings.num_attention_heads, settings.num_key_value_heads, head_dim)
     with option_refusals():
-        return Aligned(sparsity=job.share, heads=heads, groups=job.kv_groups)
+        return Aligned(sparsity=job.share, heads=heads, groups=job.kv_groups, damping=job.damping)
 
 
 def _widths(dense: LayerwiseNetwork, aligned: Aligned) -> dict[str, Any]:

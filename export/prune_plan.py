@@ -27,6 +27,7 @@ from models.pruning.scoring import score_named
 
 STRUCTURED, CHANNELS, SURGEON = "structured", "channels", "surgeon"
 METHODS = ("magnitude", "wanda", "ria", SURGEON)
+FEW_TOKENS_DAMPING = 0.1  # the paper's 0.01 goes with 128 long sequences; with few, corrections follow their noise
 TOGETHER = 512  # weights the surgeon corrects as one system: cost grows with its cube
 
 
@@ -51,6 +52,7 @@ class PruneJob:
     power: float = POWER
     per_output: bool | None = None  # None = as the method's paper compares
     shots: int = 1
+    damping: float = FEW_TOKENS_DAMPING  # surgeon: share of the curvature's mean diagonal
     kv_groups: int = 0
     speed: bool = True
 
@@ -65,6 +67,8 @@ class PruneJob:
         for name in ("windows", "tokens", "evaluation_windows"):
             if getattr(self, name) < (2 if name == "tokens" else 1):
                 raise OptionError(f"{name}: got {getattr(self, name)}, expected a positive number", "")
+        if not 0 < self.damping < 10:
+            raise OptionError(f"damping: got {self.damping}, expected a share above 0", "0.1 suits few windows")
         if self.reads_text and self.calibration is None:
             raise OptionError(f"{self.method} needs a calibration text", "name one with --calibration FILE")
         with option_refusals():
@@ -115,11 +119,18 @@ class PruneJob:
     def surgeon(self) -> Surgeon:
         parts: Parts = self.nm if self.is_nm else STRUCTURES if self.pattern == STRUCTURED else WEIGHTS
         correction = Correction(together=0 if parts == STRUCTURES else TOGETHER)
-        return Surgeon(sparsity=self.share, parts=parts, shots=self.shots, correction=correction)
+        return Surgeon(
+            sparsity=self.share,
+            parts=parts,
+            shots=self.shots,
+            damping_inputs=self.damping,
+            damping_outputs=self.damping,
+            correction=correction,
+        )
 
     def settings(self) -> dict[str, Any]:
         """What the result depends on, beside the files."""
-        names = ["method", "pattern", "permute", "power", "per_output", "shots", "kv_groups"]
+        names = ["method", "pattern", "permute", "power", "per_output", "shots", "damping", "kv_groups"]
         names += ["windows", "tokens", "seed"]
         return {name: getattr(self, name) for name in names} | {"sparsity": self.share}
 

@@ -41,6 +41,7 @@ PerOutput = Annotated[
     bool | None, typer.Option("--per-output/--whole-matrix", help="Unstructured: compare where. Default: as published.")
 ]
 Shots = Annotated[int, typer.Option(help="Surgeon: steps towards the sparsity, curvature measured anew for each.")]
+Damping = Annotated[float, typer.Option(help="Surgeon: damping of the curvature; the paper's 0.01 wants more text.")]
 Groups = Annotated[int, typer.Option("--kv-groups", help="Channels: key-value groups removed from every layer too.")]
 Speed = Annotated[bool, typer.Option(help="Measure both twins' speed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")]
@@ -64,6 +65,7 @@ def prune(
     power: Power = 0.5,
     per_output: PerOutput = None,
     shots: Shots = 1,
+    damping: Damping = 0.1,
     kv_groups: Groups = 0,
     speed: Speed = True,
     as_json: AsJson = False,
@@ -93,6 +95,7 @@ def prune(
             power=power,
             per_output=per_output,
             shots=shots,
+            damping=damping,
             kv_groups=kv_groups,
             speed=speed,
         )

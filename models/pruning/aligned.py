@@ -29,11 +29,15 @@ DOWN, OUT = "mlp.down_proj", "self_attn.o_proj"
 
 @dataclass(frozen=True, kw_only=True)
 class Aligned:
-    """What every layer loses. sparsity: share of MLP channels; groups: key-value groups removed beside them."""
+    """What every layer loses. sparsity: share of MLP channels; groups: key-value groups removed beside them.
+
+    damping  of the curvature, where it is what decides
+    """
 
     sparsity: float
     heads: Heads
     groups: int = 0
+    damping: float = DAMPING
 
     def __post_init__(self) -> None:
         if not 0 <= self.groups < self.heads.groups:
@@ -67,23 +71,23 @@ def shrink_by_curvature(layer: nn.Module, curvature: dict[str, Curvature], align
     """Shrink a layer in place by cost under the curvature of DOWN and OUT; what stays of both is corrected."""
     parts = {one.name: one.linear for one in projections(layer)}
     width = aligned.heads.heads // aligned.heads.groups * aligned.heads.head_dim
-    channels = block_costs(parts[DOWN].weight.float(), curvature[DOWN], 1)
-    groups = block_costs(parts[OUT].weight.float(), curvature[OUT], width)
+    channels = block_costs(parts[DOWN].weight.float(), curvature[DOWN], 1, aligned.damping)
+    groups = block_costs(parts[OUT].weight.float(), curvature[OUT], width, aligned.damping)
     kept = _choose(channels, groups, aligned)
-    _correct(parts[DOWN], curvature[DOWN], kept.channels)
+    _correct(parts[DOWN], curvature[DOWN], kept.channels, aligned.damping)
     if aligned.groups:
-        _correct(parts[OUT], curvature[OUT], aligned.heads.query_rows(kept.groups))
+        _correct(parts[OUT], curvature[OUT], aligned.heads.query_rows(kept.groups), aligned.damping)
     _apply(layer, kept, aligned)
     return kept
 
 
-def block_costs(weight: Tensor, curvature: Curvature, width: int) -> Tensor:
+def block_costs(weight: Tensor, curvature: Curvature, width: int, damping: float = DAMPING) -> Tensor:
     """Cost of every `width` neighbouring columns together, float [C / width]; dead columns cost nothing."""
     inputs, outputs = curvature.factors()
     live = live_part(weight, inputs, outputs)
     inverse = torch.zeros_like(inputs)
     places = live.columns.nonzero().flatten()
-    inverse[places[:, None], places] = damped_inverse(live.inputs, DAMPING)
+    inverse[places[:, None], places] = damped_inverse(live.inputs, damping)
     inverse += torch.diag((~live.columns).to(inverse.dtype))  # makes blocks solvable; their weights are zero
     pulled = outputs @ live.whole(live.weight)
     if width == 1:
@@ -93,11 +97,11 @@ def block_costs(weight: Tensor, curvature: Curvature, width: int) -> Tensor:
     return torch.stack(values)
 
 
-def _correct(linear: nn.Linear, curvature: Curvature, kept: Tensor) -> None:
+def _correct(linear: nn.Linear, curvature: Curvature, kept: Tensor, damping: float) -> None:
     """The remaining columns make up for those that will be cut off."""
     live = live_part(linear.weight.float(), *curvature.factors())
     removed = torch.ones(linear.in_features, dtype=torch.bool).index_fill_(0, kept, False)[live.columns]
-    inverses = (damped_inverse(live.inputs, DAMPING), damped_inverse(live.outputs, DAMPING))
+    inverses = (damped_inverse(live.inputs, damping), damped_inverse(live.outputs, damping))
     no_rows = torch.zeros(len(live.weight), dtype=torch.bool)
     linear.weight.copy_(live.whole(remove_structures(live.weight, inverses, no_rows, removed, Correction())))
 

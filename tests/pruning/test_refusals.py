@@ -28,6 +28,7 @@ MISUSE = [
     ({"method": "ria", "calibration": None}, "needs a calibration text"),
     ({"method": "surgeon", "pattern": "2:4", "sparsity": 0.7}, "at most 0.5"),
     ({"method": "surgeon", "pattern": "structured", "shots": 0}, "whole number from 1"),
+    ({"method": "surgeon", "pattern": "structured", "damping": 0.0}, "damping: got 0.0"),
     ({"windows": 0}, "windows: got 0"),
     ({"tokens": 1}, "tokens: got 1"),
     ({"model": "no/such/model"}, "no such model"),
