@@ -1,0 +1,1 @@
+"""Text generation with continuous batching: slots over one cache, one step for all running sequences."""

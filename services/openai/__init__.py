@@ -1,0 +1,1 @@
+"""OpenAI's API over the generation engine: requests in, completions and chat out, whole or streamed."""
