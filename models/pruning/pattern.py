@@ -78,7 +78,10 @@ class PerOutput:
 
 @dataclass(frozen=True)
 class NM:
-    """`kept` of every `of` neighbouring inputs of an output stay; of equal scores the later inputs."""
+    """`kept` of every `of` neighbouring inputs of an output stay.
+
+    Of equal scores those stay that `topk` leaves: arbitrary but repeatable, and as the official program's do.
+    """
 
     kept: int
     of: int
@@ -94,7 +97,8 @@ class NM:
 
     def keep(self, score: Tensor) -> Tensor:
         rows = self.groups(score)  # [R * C/M, M]
-        return lowest_removed(rows, self.of - self.kept).reshape(score.shape)
+        removed = rows.topk(self.of - self.kept, dim=1, largest=False).indices
+        return torch.ones_like(rows, dtype=torch.bool).scatter_(1, removed, False).reshape(score.shape)
 
     def obeyed_by(self, weight: Tensor) -> bool:
         return bool(((self.groups(weight) != 0).sum(dim=1) <= self.kept).all())
