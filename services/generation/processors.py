@@ -1,0 +1,50 @@
+"""Names of request fields that change logits, and who makes the processors: where a text watermark plugs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from models.errors import InputError
+from models.llm.spec import LanguageModelSpec
+from services.generation.request import LogitsProcessor
+from services.generation.tokenizer import Tokenizer
+
+Factory = Callable[[Any, LanguageModelSpec, Tokenizer], LogitsProcessor]
+
+
+class ProcessorRegistry:
+    """Request field name -> factory `(argument, spec, tokenizer) -> LogitsProcessor`.
+
+    The argument is the field's JSON value. A factory raises InputError for one it cannot use. Processors run in the
+    order they were registered in, whatever order a request names them in.
+    """
+
+    def __init__(self) -> None:
+        self._factories: dict[str, Factory] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Field names a request may use."""
+        return tuple(self._factories)
+
+    def register(self, name: str, factory: Factory) -> None:
+        """Raises ValueError where the name is taken."""
+        if name in self._factories:
+            raise ValueError(f"{name}: a logits processor of this name is registered already")
+        self._factories[name] = factory
+
+    def make(
+        self, arguments: Mapping[str, Any], spec: LanguageModelSpec, tokenizer: Tokenizer
+    ) -> tuple[LogitsProcessor, ...]:
+        """Processors of one sequence. Raises InputError, with the field named."""
+        if unknown := sorted(set(arguments) - set(self._factories)):
+            known = ", ".join(self._factories) or "none"
+            raise InputError(
+                "invalid_request",
+                f"{unknown[0]}: no logits processor of this name",
+                field=unknown[0],
+                hint=f"known: {known}",
+            )
+        named = [(name, factory) for name, factory in self._factories.items() if name in arguments]
+        return tuple(factory(arguments[name], spec, tokenizer) for name, factory in named)
