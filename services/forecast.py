@@ -5,11 +5,11 @@ Start it alone with `pressroom serve forecast` or `bentoml serve services.foreca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel
 
 from export.artifact import Artifact, ArtifactError, TensorSpec
 from models.errors import InputError
@@ -21,7 +21,7 @@ from models.forecasting.timestamps import EARLIEST, LATEST, check_instants
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.errors import ApiError
-from services.core.model import Json, ServedModel, batch_policy, runtime_options
+from services.core.model import Json, Task, TensorModel, batch_policy, runtime_options
 from services.core.runtime import OnnxRuntime, Runtime, TorchRuntime
 from services.core.settings import Settings
 from services.core.tensors import Tensors
@@ -45,7 +45,7 @@ class ForecastPipeline:
         return {"forecast": to_raw(self._network.run({**tensors})["forecast"], self._spec)}
 
 
-class ForecastModel(ServedModel):
+class ForecastModel(TensorModel):
     """One served forecaster. L = look_back, H = horizon, C = columns."""
 
     def __init__(self, artifact: Artifact, spec: ForecastSpec, network: Runtime, settings: Settings) -> None:
@@ -196,10 +196,9 @@ class ForecastFamily:
     """Loads forecasters."""
 
     name: ClassVar[str] = "forecast"
-    route: ClassVar[str] = "/v1/forecast"
-    request: ClassVar[type[BaseModel]] = ForecastRequest
-    response: ClassVar[type[BaseModel]] = ForecastResponse
-    example: ClassVar[Json] = example_request()
+    tasks: ClassVar[Sequence[Task]] = (
+        Task(route="/v1/forecast", request=ForecastRequest, response=ForecastResponse, example=example_request()),
+    )
 
     def load(self, artifact: Artifact, settings: Settings) -> ForecastModel:
         try:

@@ -1,12 +1,15 @@
 """A loaded model as the front ends see it, and the family that knows how to load one.
 
 Every front end (task route, Open Inference Protocol over REST and gRPC) shares one `ServedModel` and thereby one
-batcher. A family brings two things: `load`, and a subclass with `infer` (tensors) and `answer` (raw data).
+queue of work. A family brings its tasks, `load`, and a subclass: of `TensorModel` with `infer` (tensors) and `answer`
+(raw data) where requests share forward passes, else of `ServedModel` with `answer` and a queue of its own.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,6 +19,8 @@ from pydantic import BaseModel
 from export.artifact import EXAMPLE, PARITY, Artifact, ArtifactError, TensorSpec
 from services.core.batcher import Batcher, BatchPolicy
 from services.core.call import Call
+from services.core.errors import ApiError
+from services.core.http.exchange import Envelope
 from services.core.metrics import MODEL_LOADED, MODEL_READY, PROTOCOLS, ModelMetrics
 from services.core.runtime import Runtime, RuntimeOptions
 from services.core.settings import Settings
@@ -25,14 +30,16 @@ Json = dict[str, Any]
 
 
 class ServedModel(ABC):
-    """Pipeline, runtime and batcher of one artifact.
+    """One artifact, ready to answer its family's tasks.
 
     private  its requests hold personal data: they are never written anywhere
+    policy   how requests share forward passes; None: the model has its own way
     """
 
     private: ClassVar[bool] = False
+    policy: BatchPolicy | None = None
 
-    def __init__(self, artifact: Artifact, runtime: Runtime, policy: BatchPolicy) -> None:
+    def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
         self.name = artifact.manifest.name
         self.version = artifact.manifest.version
@@ -41,7 +48,6 @@ class ServedModel(ABC):
         self.metrics = ModelMetrics(self.name, self.version)
         manifest = artifact.manifest
         self._ready = MODEL_READY.labels(self.name, self.version, manifest.family, manifest.architecture, self.digest)
-        self.batcher = Batcher(runtime.run, policy, self.metrics)
 
     @property
     def inputs(self) -> list[TensorSpec]:
@@ -58,15 +64,19 @@ class ServedModel(ABC):
         return self.artifact.manifest.signature.outputs
 
     @abstractmethod
-    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
-        """Checked tensors in raw units -> output tensors in raw units, and what the answer should say about itself.
-
-        Raises InputError or ApiError.
-        """
-
-    @abstractmethod
     async def answer(self, request: Json, call: Call) -> Json:
-        """The native task: raw data in, raw data out; the explanation of the call is added by the front end."""
+        """The native task: raw data in, raw data out; `explained` adds the explanation of the call."""
+
+    def explained(self, answer: Json, call: Call) -> Json:
+        """The answer as it leaves, with the explanation of the finished call."""
+        return {**call.explanation(), **answer}
+
+    async def stream(self, request: Json, call: Call) -> AsyncGenerator[bytes]:
+        """The native task as server-sent events, for tasks that say so.
+
+        Returns once the first event is certain; what fails later is raised by the events, which also finish the call.
+        """
+        raise ApiError("invalid_request", "answers of this model are not streamed", field="stream")
 
     @abstractmethod
     def numbers(self, answer: Json) -> npt.NDArray[np.float64]:
@@ -99,9 +109,9 @@ class ServedModel(ABC):
         MODEL_LOADED.labels(self.name, self.version).set(0)
         self.metrics.queue(0)
 
+    @abstractmethod
     async def close(self) -> None:
         """Finish accepted work and stop."""
-        await self.batcher.close()
 
     def describe(self) -> Json:
         """The entry of GET /v1/models."""
@@ -128,14 +138,54 @@ class ServedModel(ABC):
         }
 
 
+class TensorModel(ServedModel):
+    """A model of tensors: pipeline, runtime and batcher of one artifact."""
+
+    policy: BatchPolicy
+
+    def __init__(self, artifact: Artifact, runtime: Runtime, policy: BatchPolicy) -> None:
+        super().__init__(artifact)
+        self.policy = policy
+        self.batcher = Batcher(runtime.run, policy, self.metrics)
+
+    @abstractmethod
+    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
+        """Checked tensors in raw units -> output tensors in raw units, and what the answer should say about itself.
+
+        Raises InputError or ApiError.
+        """
+
+    async def close(self) -> None:
+        await self.batcher.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A native route of a family, and what documents it; the pipeline itself validates.
+
+    example   a request, shown in the documentation
+    streamed  a request with `stream: true` is answered by server-sent events
+    envelope  the document of an error on this route
+    """
+
+    route: str  # "/v1/forecast"
+    request: type[BaseModel]
+    response: type[BaseModel]
+    example: Json
+    streamed: bool = False
+    envelope: Envelope = ApiError.envelope
+
+    @property
+    def name(self) -> str:
+        """The route without version and slashes: `forecast`, `chat_completions`."""
+        return self.route.removeprefix("/v1/").replace("/", "_")
+
+
 class Family(Protocol):
-    """One family of models: how to load an artifact, and the task route it answers."""
+    """One family of models: the tasks it answers and how to load an artifact."""
 
     name: ClassVar[str]  # "forecast"
-    route: ClassVar[str]  # "/v1/forecast"
-    request: ClassVar[type[BaseModel]]  # documents the route; the pipeline itself validates
-    response: ClassVar[type[BaseModel]]
-    example: ClassVar[Json]  # a request, shown in the documentation
+    tasks: ClassVar[Sequence[Task]]
 
     def load(self, artifact: Artifact, settings: Settings) -> ServedModel:
         """Raises ArtifactError if the artifact's settings are not this family's."""

@@ -162,7 +162,8 @@ class Repository:
         except Exception:
             log.exception("%s is not loaded", tag)
             raise ApiError("load_failed", f"{tag} failed to load; the server's log says why") from None
-        model.announce([self.families[model.artifact.manifest.family].route, INFER_ROUTE])
+        tasks = self.families[model.artifact.manifest.family].tasks
+        model.announce([*(task.route for task in tasks), INFER_ROUTE])
         self._models.setdefault(name, {})[model.version] = model  # a model it replaces ends with its last request
         for refused in (name, model.artifact.tag):
             self.refused.pop(refused, None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,7 +32,23 @@ async def answer_task(serving: Serving, family: str, request: Json, call: Call) 
     serving.shadow.follow(call, lambda: model.numbers(body), again)
     if serving.journal.payloads is not None:
         serving.journal.payloads.write(call, request, body)
-    return {**call.explanation(), **body}
+    return model.explained(body, call)
+
+
+async def stream_task(serving: Serving, family: str, request: Json, call: Call) -> AsyncGenerator[bytes]:
+    """The same, answered by server-sent events as they are made; no shadow follows, and no payload is written down.
+
+    Raises ApiError or InputError until the first event is certain; after that, the returned body does.
+    """
+    model = call.model = _choose(serving.repository, family, request, call)
+    return _counted(await model.stream(request, call), model, call)
+
+
+async def _counted(events: AsyncGenerator[bytes], model: ServedModel, call: Call) -> AsyncGenerator[bytes]:
+    async with aclosing(events):
+        async for event in events:
+            yield event
+    model.metrics.answered(call)
 
 
 def _choose(repository: Repository, family: str, request: Json, call: Call) -> ServedModel:
@@ -44,10 +63,11 @@ def _choose(repository: Repository, family: str, request: Json, call: Call) -> S
         raise ApiError("invalid_request", f"two versions are named: {tagged} and {version}", field="version")
     model = repository.find(name, version or tagged or None, call)
     if model.artifact.manifest.family != family:
+        served = repository.families[model.artifact.manifest.family]
         raise ApiError(
             "model_not_found",
             f"model {name!r} is not of the family {family!r}",
             field="model",
-            hint=f"it is served at {repository.families[model.artifact.manifest.family].route}",
+            hint=f"it is served at {', '.join(task.route for task in served.tasks)}",
         )
     return model

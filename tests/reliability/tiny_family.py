@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from export.artifact import Artifact
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.errors import ApiError
-from services.core.model import Json, ServedModel, batch_policy
+from services.core.model import Json, Task, TensorModel, batch_policy
 from services.core.settings import Settings
 from services.core.tensors import Tensors
 
@@ -63,7 +64,7 @@ class TinyRuntime:
         return {"y": self._factor * x}
 
 
-class TinyModel(ServedModel):
+class TinyModel(TensorModel):
     """Raw data are the tensors themselves."""
 
     async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
@@ -85,10 +86,9 @@ class TinyFamily:
     """Loads tiny models."""
 
     name: ClassVar[str] = "tiny"
-    route: ClassVar[str] = "/v1/tiny"
-    request: ClassVar[type[BaseModel]] = TinyRequest
-    response: ClassVar[type[BaseModel]] = TinyResponse
-    example: ClassVar[Json] = {"model": "tiny-a", "x": [1.0]}
+    tasks: ClassVar[Sequence[Task]] = (
+        Task(route="/v1/tiny", request=TinyRequest, response=TinyResponse, example={"model": "tiny-a", "x": [1.0]}),
+    )
 
     def load(self, artifact: Artifact, settings: Settings) -> TinyModel:
         made: dict[str, Any] = artifact.manifest.settings

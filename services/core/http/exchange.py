@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NoReturn, TypeVar
@@ -24,8 +25,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+Envelope = Callable[[ApiError, str], dict[str, Any]]  # an error and the request's id as a document
 
 JSON = b"application/json"
+EVENTS = b"text/event-stream; charset=utf-8"
 DRAIN_BYTES = 256 * 2**20  # of a refused body, read and dropped
 DRAIN_SECONDS = 10.0
 LATE_SECONDS = 2.0  # the same for a body whose deadline has passed
@@ -47,6 +50,11 @@ def json_response(document: Any, status: int = 200, headers: Headers | None = No
     return Response(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY), status, JSON, headers or [])
 
 
+def event(document: Any) -> bytes:
+    """A document as one server-sent event."""
+    return b"data: " + orjson.dumps(document) + b"\n\n"
+
+
 class DisconnectedError(Exception):
     """The caller went away before its answer was ready."""
 
@@ -63,6 +71,7 @@ class Exchange:
         self.local_address: str = (scope.get("server") or ("",))[0]
         self.extra_headers: Headers = []
         self._unread = False  # a body was awaited and has not ended
+        self.streamed = False  # a response has begun that is made while it is sent
         self.key_id: str | None = None
 
     def secret(self) -> str | None:
@@ -194,7 +203,36 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": response.body})
 
-    def refusal(self, error: ApiError) -> Response:
+    async def stream(self, parts: AsyncGenerator[bytes], envelope: Envelope) -> None:
+        """Send server-sent events while they are made, and close `parts` however that ends.
+
+        Raises what `parts` raised, after its envelope was sent as the last event, and DisconnectedError.
+        """
+        self.streamed = True
+        try:
+            await self.until_disconnect(self._stream(parts))
+        except DisconnectedError:
+            raise
+        except Exception as fault:
+            last = event(envelope(ApiError.of(fault), self.call.request_id))
+            await self._send({"type": "http.response.body", "body": last})
+            raise
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _stream(self, parts: AsyncGenerator[bytes]) -> None:
+        headers = [
+            (b"content-type", EVENTS),
+            (b"cache-control", b"no-cache"),
+            (b"x-accel-buffering", b"no"),  # a proxy that gathers events would undo the stream
+            (b"x-request-id", self.call.request_id.encode()),
+            *self.extra_headers,
+        ]
+        async with aclosing(parts):
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            async for part in parts:
+                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+
+    def refusal(self, error: ApiError, envelope: Envelope = ApiError.envelope) -> Response:
         """The envelope of an error as a response."""
         headers: Headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
         if error.retry_after_ms is not None:
@@ -203,7 +241,7 @@ class Exchange:
             headers.append((b"www-authenticate", b"Bearer"))
         if self._unread or error.code == "payload_too_large":
             headers.append((b"connection", b"close"))  # bytes nobody read may follow on this connection
-        return json_response(error.envelope(self.call.request_id), error.status.http, headers)
+        return json_response(envelope(error, self.call.request_id), error.status.http, headers)
 
 
 def read_json_object(body: bytes) -> dict[str, Any]:

@@ -69,11 +69,12 @@ class Front:
             error = ApiError.of(fault)
             if error.code == "internal":
                 log.exception("request %s failed", exchange.call.request_id)
-            code, response = error.code, exchange.refusal(error)
-        await exchange.respond(response)
+            code, response = error.code, exchange.refusal(error, route.envelope)
+        if response is not None and not exchange.streamed:
+            await exchange.respond(response)
         self._close(route, exchange, code)
 
-    async def _admitted(self, route: Route, exchange: Exchange, params: dict[str, str]) -> Response:
+    async def _admitted(self, route: Route, exchange: Exchange, params: dict[str, str]) -> Response | None:
         admission = self._gate.admit(route.scope, exchange.secret(), exchange.local_address)
         exchange.key_id = admission.key_id
         exchange.extra_headers += [(k.encode(), v.encode()) for k, v in admission.headers.items()]

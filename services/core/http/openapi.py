@@ -12,10 +12,11 @@ from pydantic.json_schema import models_json_schema
 from services.core.call import PRIORITIES
 from services.core.errors import CODES
 from services.core.http.openapi_schemas import SCHEMAS, Json, ref
-from services.core.model import Family
+from services.core.model import Family, Task
 from services.core.version import VERSION
 
 JSON, TEXT, HTML, RAW = "application/json", "text/plain", "text/html", "application/octet-stream"
+EVENTS = "text/event-stream"
 
 _KEYED = (401, 403, 429, 500)  # every route that may need a key
 _READ = (*_KEYED, 422)
@@ -52,14 +53,15 @@ _RETRY_AFTER = {"description": "seconds to wait", "schema": {"type": "integer", 
 
 def openapi_document(families: Sequence[Family]) -> Json:
     """OpenAPI 3.1 document of a service with these families."""
-    models: list[type[BaseModel]] = [m for f in families for m in (f.request, f.response)]
+    tasks = [task for family in families for task in family.tasks]
+    models: list[type[BaseModel]] = [m for task in tasks for m in (task.request, task.response)]
     _, definitions = models_json_schema(
         [(m, "validation") for m in models], ref_template="#/components/schemas/{model}"
     )
     paths: Json = {}
-    model = families[0].example["model"]
+    model = tasks[0].example["model"]
     places = {name: _place(name, example) for name, example in (("name", model), ("model", model), ("version", "1"))}
-    for method, path, operation in _operations(families):
+    for method, path, operation in _operations(tasks):
         names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
         operation["parameters"] = [*(places[name] for name in names), *operation["parameters"]]
         paths.setdefault(path, {})[method] = operation
@@ -72,10 +74,10 @@ def openapi_document(families: Sequence[Family]) -> Json:
     }
 
 
-def _operations(families: Sequence[Family]) -> Iterator[tuple[str, str, Json]]:
+def _operations(tasks: Sequence[Task]) -> Iterator[tuple[str, str, Json]]:
     """Method, path and operation of every route."""
-    for family in families:
-        yield "post", family.route, _task(family)
+    for task in tasks:
+        yield "post", task.route, _task(task)
     for path, summary, kind, statuses in _OPEN:
         schema = {"type": "object"} if kind == JSON else {"type": "string"}
         yield "get", path, _operation(summary, {kind: {"schema": schema}}, statuses, _wishes(statuses))
@@ -84,18 +86,20 @@ def _operations(families: Sequence[Family]) -> Iterator[tuple[str, str, Json]]:
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         for end, summary, name, statuses in _OF_MODEL:
             yield "get", model + end, _document(summary, name, statuses)
-        yield "post", f"{model}/infer", _infer(families[0].example)
+        yield "post", f"{model}/infer", _infer(tasks[0].example)
     yield "post", "/v2/repository/index", _index()
     yield "post", "/v2/repository/models/{name}/load", _change("Load a version", "LoadCommand", "Loaded")
     yield "post", "/v2/repository/models/{name}/unload", _change("Unload a version", "UnloadCommand", "Unloaded")
 
 
-def _task(family: Family) -> Json:
-    summary = (family.request.__doc__ or "").strip().splitlines()[0]
-    answer = {JSON: {"schema": ref(family.response.__name__)}}
-    request = {JSON: {"schema": ref(family.request.__name__), "example": family.example}}
+def _task(task: Task) -> Json:
+    summary = (task.request.__doc__ or "").strip().splitlines()[0]
+    answer: Json = {JSON: {"schema": ref(task.response.__name__)}}
+    if task.streamed:
+        answer[EVENTS] = {"schema": {"type": "string"}}
+    request = {JSON: {"schema": ref(task.request.__name__), "example": task.example}}
     operation = _operation(summary, answer, _TASK, _wishes(_TASK, pinned=True))
-    return operation | {"operationId": family.name, "requestBody": {"required": True, "content": request}}
+    return operation | {"operationId": task.name, "requestBody": {"required": True, "content": request}}
 
 
 def _document(summary: str, name: str, statuses: Iterable[int]) -> Json:

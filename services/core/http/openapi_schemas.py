@@ -122,8 +122,8 @@ SCHEMAS: dict[str, Json] = {
             "max_batch_size": WHOLE,
             "input": listed(_CONFIG),
             "output": listed(_CONFIG),
-            "dynamic_batching": record({"max_queue_delay_microseconds": WHOLE}),
-        }
+        },
+        {"dynamic_batching": record({"max_queue_delay_microseconds": WHOLE})},
     ),
     "InferRequest": _infer_request(),
     "InferResponse": record(

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from services.core.auth import Scope
-from services.core.http.exchange import Exchange, Response
+from services.core.errors import ApiError
+from services.core.http.exchange import Envelope, Exchange, Response
 
 Params = dict[str, str]
-Handler = Callable[[Exchange, Params], Awaitable[Response]]
+Handler = Callable[[Exchange, Params], Awaitable[Response | None]]  # None: the handler has streamed its response
 
 
 @dataclass(frozen=True)
 class Route:
     """One method of one path.
 
-    label  what metrics call it; several templates may share one
-    scope  what an API key must be allowed to do; None: open to everyone
-    probe  health and scrape routes: not counted as requests
+    label     what metrics call it; several templates may share one
+    scope     what an API key must be allowed to do; None: open to everyone
+    probe     health and scrape routes: not counted as requests
+    envelope  the document of an error
     """
 
     template: str
@@ -27,6 +29,7 @@ class Route:
     label: str
     scope: Scope | None = "infer"
     probe: bool = False
+    envelope: Envelope = ApiError.envelope
 
 
 class Routes:
@@ -46,9 +49,10 @@ class Routes:
         label: str = "",
         scope: Scope | None = "infer",
         probe: bool = False,
+        envelope: Envelope = ApiError.envelope,
     ) -> None:
         self._recent.cache_clear()
-        route = Route(template, handler, label or template, scope, probe)
+        route = Route(template, handler, label or template, scope, probe, envelope)
         self._methods(template)[method] = route
 
     def find(self, path: str) -> tuple[dict[str, Route], Params] | None:

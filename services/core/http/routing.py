@@ -11,11 +11,11 @@ from services.core.errors import ApiError
 from services.core.http.exchange import Exchange, Response, json_response, read_json_object
 from services.core.http.openapi import openapi_document
 from services.core.http.routes import Handler, Params, Routes
-from services.core.model import Family, ServedModel
+from services.core.model import Family, ServedModel, Task
 from services.core.oip.rest import OipRoutes
 from services.core.repository import Repository
 from services.core.serving import Serving
-from services.core.task import answer_task
+from services.core.task import answer_task, stream_task
 
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_bytes()
 
@@ -36,17 +36,21 @@ def build_routes(serving: Serving) -> Routes:
     routes.add("GET", "/v1/models", system.models)
     routes.add("GET", "/v1/models/{model}", system.model)
     for family in repository.families.values():
-        routes.add("POST", family.route, _task(serving, family))
+        for task in family.tasks:
+            routes.add("POST", task.route, _task(serving, family, task), envelope=task.envelope)
     OipRoutes(serving).register(routes)
     return routes
 
 
-def _task(serving: Serving, family: Family) -> Handler:
-    async def handler(exchange: Exchange, params: Params) -> Response:
+def _task(serving: Serving, family: Family, task: Task) -> Handler:
+    async def handler(exchange: Exchange, params: Params) -> Response | None:
         _check_content_type(exchange)
         request = read_json_object(await exchange.read_body(serving.settings.body_limit_bytes))
-        work = answer_task(serving, family.name, request, exchange.call)
-        return json_response(await exchange.until_disconnect(work))
+        if task.streamed and request.get("stream") is True:
+            work = stream_task(serving, family.name, request, exchange.call)
+            await exchange.stream(await exchange.until_disconnect(work), task.envelope)
+            return None
+        return json_response(await exchange.until_disconnect(answer_task(serving, family.name, request, exchange.call)))
 
     return handler
 

@@ -34,16 +34,18 @@ def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:
 
 def model_config(model: ServedModel) -> dict[str, Any]:
     """The configuration document Triton's clients ask for; its shapes leave the batch axis out."""
-    policy = model.batcher.policy
-    return {
+    policy = model.policy
+    config = {
         "name": model.name,
         "platform": f"pressroom_{model.artifact.manifest.runtime.kind}",
         "backend": "pressroom",
-        "max_batch_size": policy.max_rows,
+        "max_batch_size": 0 if policy is None else policy.max_rows,
         "input": [{**_tensor_config(s), "optional": s.optional} for s in model.inputs],
         "output": [_tensor_config(s) for s in model.outputs],
-        "dynamic_batching": {"max_queue_delay_microseconds": int(policy.max_delay_ms * 1000)},
     }
+    if policy is not None:
+        config["dynamic_batching"] = {"max_queue_delay_microseconds": int(policy.max_delay_ms * 1000)}
+    return config
 
 
 def _tensor_config(spec: TensorSpec) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from export.artifact import TensorSpec
 from services.core.call import Call
 from services.core.errors import ApiError
 from services.core.http.exchange import read_json_object
-from services.core.model import ServedModel
+from services.core.model import ServedModel, TensorModel
 from services.core.oip.documents import wire_shape
 from services.core.serving import Serving
 from services.core.task import answer_task
@@ -30,7 +30,7 @@ async def infer(
     Raises ApiError or InputError.
     """
     call.model = model
-    if tensors.keys() == {"request"} and all(spec.name != "request" for spec in model.inputs):
+    if not isinstance(model, TensorModel) or _is_native(tensors, model):
         outputs = await _native(serving, model, tensors, call)
         return _select(outputs, wanted), {"request_id": call.request_id}
     _check(tensors, model.accepts, serving.settings.max_request_rows)
@@ -40,10 +40,15 @@ async def infer(
     model.metrics.answered(call)
 
     async def again(other: ServedModel, shadow_call: Call) -> npt.NDArray[np.float64]:
+        assert isinstance(other, TensorModel)  # a version of the same model
         return _flat((await other.infer(tensors, shadow_call))[0])
 
     serving.shadow.follow(call, lambda: _flat(outputs), again)
     return _select(outputs, wanted), {**_explanation(call), **notes}
+
+
+def _is_native(tensors: Tensors, model: TensorModel) -> bool:
+    return tensors.keys() == {"request"} and all(spec.name != "request" for spec in model.inputs)
 
 
 def _flat(outputs: Tensors) -> npt.NDArray[np.float64]:
@@ -52,8 +57,8 @@ def _flat(outputs: Tensors) -> npt.NDArray[np.float64]:
 
 async def _native(serving: Serving, model: ServedModel, tensors: Tensors, call: Call) -> Tensors:
     """The task route's JSON inside one BYTES element, so that every client speaks one protocol to every model."""
-    tensor = tensors["request"]
-    if tensor.dtype.kind != "O" or tensor.size != 1:
+    tensor = tensors.get("request")
+    if tensor is None or tensor.dtype.kind != "O" or tensor.size != 1:
         raise ApiError("tensor_shape", "input 'request' must be one BYTES element holding JSON", field="request")
     request = read_json_object(tensor.ravel()[0])
     request |= {"model": model.name, "version": model.version}
