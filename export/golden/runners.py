@@ -15,6 +15,8 @@ from export.golden.compare import OutputResult
 RUNNERS: dict[str, str] = {  # system as the case names it, lower case -> runner module
     "itransformer": "export.golden.forecast",
     "card": "export.golden.forecast",
+    "lift": "export.golden.plugins",
+    "arm": "export.golden.plugins",
     "ria": "export.golden.pruning",
     "channel_permutation": "export.golden.pruning",
     "llm_surgeon": "export.golden.surgeon",

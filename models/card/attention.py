@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from models.card.config import CardConfig
+from models.forecasting.batch_norm import ChannelNorm
 
 
 def smoothing_matrix(config: CardConfig) -> Tensor:
@@ -34,25 +35,6 @@ def smoothing_matrix(config: CardConfig) -> Tensor:
         matrix[i] = matrix[i - 1] * (1 - config.alpha)
         matrix[i, i] = config.alpha
     return matrix
-
-
-class ChannelNorm(nn.Module):
-    """BatchNorm over the last axis with stored statistics: (x - mean) / sqrt(var + eps) * weight + bias."""
-
-    EPS = 1e-5
-    running_mean: Tensor
-    running_var: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(torch.zeros(width))
-        self.register_buffer("running_mean", torch.zeros(width))
-        self.register_buffer("running_var", torch.ones(width))
-
-    def forward(self, x: Tensor) -> Tensor:  # [..., D] -> [..., D]
-        scale = self.weight / torch.sqrt(self.running_var + self.EPS)
-        return x * scale + (self.bias - self.running_mean * scale)
 
 
 class FeedForward(nn.Sequential):

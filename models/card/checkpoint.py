@@ -18,7 +18,7 @@ from models.card.attention import smoothing_matrix
 from models.card.config import CardConfig
 from models.forecasting import statedict
 from models.forecasting.architecture import CheckpointError, Translation
-from models.forecasting.statedict import Axis, Slot, axis_of, layer_count, linear, norm
+from models.forecasting.statedict import Axis, Slot, axis_of, batch_norm, layer_count, linear
 
 PREFIX = "model."
 OVER_TOKENS, OVER_CHANNELS = "Attentions_over_token", "Attentions_over_channel"
@@ -92,7 +92,7 @@ def _slots(config: CardConfig) -> list[Slot]:
         slots += _attention_slots(config, f"{OVER_CHANNELS}.{layer}", f"blocks.{layer}.over_channels", summarised=True)
         slots += _attention_slots(config, f"{OVER_TOKENS}.{layer}", f"blocks.{layer}.over_tokens", summarised=False)
         slots += linear(f"Attentions_mlp.{layer}", f"blocks.{layer}.mix", d, d)
-        slots += _batch_norm(f"Attentions_norm.{layer}", f"blocks.{layer}.norm", d)
+        slots += batch_norm(f"Attentions_norm.{layer}", f"blocks.{layer}.norm", d)
     flat: Axis = (config.tokens * config.d_model, "seq_len, patch_len or stride (tokens x d_model)")
     return slots + linear("W_out", "head", (config.pred_len, "pred_len"), flat)
 
@@ -106,15 +106,8 @@ def _attention_slots(config: CardConfig, official: str, ours: str, *, summarised
     for part, name in (("dp_k", "summarise_key"), ("dp_v", "summarise_value")):
         slots += linear(f"{official}.{part}", f"{ours}.{name}" if summarised else None, rank, head)
     for part, name in (("norm_post1", "norm_rows"), ("norm_post2", "norm_width"), ("norm_attn", "norm_out")):
-        slots += _batch_norm(f"{official}.{part}", f"{ours}.{name}", d)
+        slots += batch_norm(f"{official}.{part}", f"{ours}.{name}", d)
     for part, name in (("ff_1", "ff_rows"), ("ff_2", "ff_width")):
         slots += linear(f"{official}.{part}.0", f"{ours}.{name}.0", (config.d_ff, "d_ff"), d)
         slots += linear(f"{official}.{part}.3", f"{ours}.{name}.2", d, (config.d_ff, "d_ff"))
     return [*slots, Slot(f"{official}.ema_matrix", None, (side, side))]
-
-
-def _batch_norm(official: str, ours: str, width: Axis) -> list[Slot]:
-    """The official norm sits between two transpositions, hence the 1 in its names."""
-    slots = norm(f"{official}.1", ours, width)
-    slots += [Slot(f"{official}.1.{part}", f"{ours}.{part}", (width,)) for part in ("running_mean", "running_var")]
-    return [*slots, Slot(f"{official}.1.num_batches_tracked", None, ())]

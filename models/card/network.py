@@ -15,9 +15,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.card.attention import Attention, ChannelNorm
+from models.card.attention import Attention
 from models.card.config import CardConfig
 from models.errors import InputError
+from models.forecasting.batch_norm import ChannelNorm
 from models.forecasting.window import check_window
 
 DEVIATION_FLOOR = 1e-4  # added to the deviation, outside the square root

@@ -48,6 +48,13 @@ def norm(official: str, ours: str, width: Axis) -> list[Slot]:
     return [Slot(f"{official}.{part}", f"{ours}.{part}", (width,)) for part in ("weight", "bias")]
 
 
+def batch_norm(official: str, ours: str, width: Axis) -> list[Slot]:
+    """The five tensors of a BatchNorm; in official programs it sits between two transpositions, hence the 1."""
+    slots = norm(f"{official}.1", ours, width)
+    slots += [Slot(f"{official}.1.{part}", f"{ours}.{part}", (width,)) for part in ("running_mean", "running_var")]
+    return [*slots, Slot(f"{official}.1.num_batches_tracked", None, ())]
+
+
 def translate(state: Mapping[str, Tensor], slots: Iterable[Slot], hint: str) -> Translation:
     """Take every slot's tensor as float32 under our name; raise one CheckpointError naming all that disagrees."""
     table = {slot.official: slot for slot in slots}

@@ -11,7 +11,8 @@ import models.card.network
 import models.itransformer.network
 from export.golden.case import read_case
 from export.golden.forecast import run
-from models.card.attention import Attention, ChannelNorm
+from models.card.attention import Attention
+from models.forecasting.batch_norm import ChannelNorm
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted([*GOLDEN.glob("itransformer/*.json"), *GOLDEN.glob("card/*.json")])

@@ -1,0 +1,85 @@
+"""Leading indicators: which variates run ahead of which, by how many steps, and how closely (Zhao & Shen, section 4.1).
+
+For a target and a candidate leader, every lead s gives a correlation; only local maxima of its absolute value over s
+count, the largest is the pair's correlation, and the K candidates with the largest are the target's leaders.
+
+live   a window alone [B, N, L]: circular cross-correlation. A variate against itself is symmetric (s and L - s tie);
+       the smaller lead is taken, where the official program lets rounding decide.
+exact  the window and as many steps before it [B, N, 2L]: correlation with the truly earlier windows, each normalised
+       by itself. The official ETT scripts use this one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from models.lift.spectrum import RealFourier
+
+FLOOR = 1e-8  # added to the variance, inside the square root
+
+
+class Leaders(NamedTuple):
+    """ids int64 [B, N, K], shift int64 [B, N, K] (steps ahead, 1 to L - 1), correlation float32 [B, N, K] signed."""
+
+    ids: Tensor
+    shift: Tensor
+    correlation: Tensor
+
+
+def normalise(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Over the last axis: (x - mean) / sqrt(variance + 1e-8), the mean, the divisor."""
+    mean = x.mean(dim=-1, keepdim=True)
+    centred = x - mean
+    spread = torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + FLOOR)
+    return centred / spread, mean, spread
+
+
+class LiveEstimator(nn.Module):
+    """Leaders from the normalised window [B, N, L]. Float64 inside, so that rounding does not choose leaders."""
+
+    def __init__(self, look_back: int, variates: int, leaders: int) -> None:
+        super().__init__()
+        self.leaders, self.look_back = leaders, look_back
+        self.fourier = RealFourier(look_back, torch.float64)
+        self.register_buffer("itself", torch.eye(variates, dtype=torch.float64).unsqueeze(-1), persistent=False)
+
+    def forward(self, window: Tensor) -> Leaders:
+        real, imaginary = self.fourier(window.double())
+        a, b = real.unsqueeze(2), imaginary.unsqueeze(2)  # target
+        c, d = real.unsqueeze(1), -imaginary.unsqueeze(1)  # candidate, conjugate
+        correlation = self.fourier.inverse(a * c - b * d, a * d + b * c) / self.look_back  # [B, N, N, L]
+        mirrored = torch.cat([correlation[..., :1], correlation[..., 1:].flip(-1)], dim=-1)
+        correlation = torch.where(self.itself > 0, (correlation + mirrored) / 2, correlation)
+        return choose(correlation, self.leaders)
+
+    itself: Tensor
+
+
+class ExactEstimator(nn.Module):
+    """Leaders from raw history [B, N, 2L], whose last L steps are the window."""
+
+    def __init__(self, look_back: int, leaders: int) -> None:
+        super().__init__()
+        self.leaders, self.look_back = leaders, look_back
+
+    def forward(self, history: Tensor) -> Leaders:
+        windows, _, _ = normalise(history.unfold(-1, self.look_back, 1))  # [B, N, L + 1, L], oldest first
+        target = windows[:, :, -1]  # [B, N, L]
+        earlier = windows.flip(2).double()  # index s: the window s steps before
+        correlation = torch.einsum("bit,bjst->bijs", target.double(), earlier) / self.look_back
+        return choose(correlation, self.leaders)
+
+
+def choose(correlation: Tensor, leaders: int) -> Leaders:
+    """The K strongest candidates by their best local maximum over leads 1 .. S - 2; correlation [B, N, N, S]."""
+    size = correlation.abs()
+    inner = size[..., 1:-1]
+    peak = (inner >= size[..., :-2]) & (inner >= size[..., 2:])
+    kept = correlation[..., 1:-1] * peak
+    best, lead = kept.abs().max(dim=-1)  # [B, N, N]
+    ids = best.topk(leaders, dim=-1).indices
+    signed = kept.gather(-1, lead.unsqueeze(-1)).squeeze(-1)
+    return Leaders(ids, lead.gather(-1, ids) + 1, signed.gather(-1, ids).to(torch.float32))
