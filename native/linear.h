@@ -1,0 +1,63 @@
+// Linear layers y = W x over packed weights: what a kernel is given, and the levels there are.
+//
+// Rows of W lie in tiles of sixteen, one row a lane, so that a tile's sums need no adding across lanes:
+//   sparse, 2:4 along inputs   values   bfloat16 [tiles, groups, 16, 2]  or  float32 [tiles, groups, 2, 16]
+//                              pattern  uint32 [tiles, blocks, 16]: eight groups a word, four bits a group: the two
+//                                       positions (0..3) inside the group of four inputs, first in the low bits
+//   dense                      values   bfloat16 [tiles, inputs / 2, 16, 2]
+// groups = inputs / 4; blocks = groups / 8, rounded up. The last tile is filled up with zero rows, which are not written.
+// Sums run in the same order whatever the batch, so a row's result does not depend on its mates. Pruned weights are
+// skipped: an infinite or NaN input spoils only the rows that keep a weight for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pressroom {
+
+constexpr size_t TILE = 16;        // rows of W side by side
+constexpr size_t GROUP = 4;        // inputs that share two weights
+constexpr size_t PATTERN_GROUPS = 8;  // groups in one pattern word
+
+enum class Values { FLOAT32, BFLOAT16 };
+
+struct Linear {
+  const void* values;
+  const uint32_t* pattern;  // sparse only
+  Values kind;
+  size_t inputs;   // multiple of 4 if sparse, of 2 if dense
+  size_t outputs;
+
+  size_t tiles() const { return (outputs + TILE - 1) / TILE; }
+  size_t groups() const { return inputs / GROUP; }
+  size_t blocks() const { return (groups() + PATTERN_GROUPS - 1) / PATTERN_GROUPS; }
+};
+
+// Rows of inputs and outputs; neighbouring rows are `stride` floats apart.
+struct Batch {
+  const float* x;
+  float* y;  // first output of the layer in the first row
+  size_t rows;
+  size_t x_stride;
+  size_t y_stride;
+};
+
+// Compute the outputs of tiles first..last (last excluded) for every row of the batch.
+using Run = void (*)(const Linear&, const Batch&, size_t first, size_t last);
+
+struct Level {
+  const char* name;
+  Run sparse;
+  Run dense;
+};
+
+// The fastest level of this processor, or the one called `wanted`; null where the processor cannot run that.
+const Level* level(const char* wanted);
+
+extern const Level portable;
+#if defined(__x86_64__)
+extern const Level avx2;
+extern const Level avx512;
+#endif
+
+}  // namespace pressroom

@@ -1,0 +1,374 @@
+// The library onnxruntime loads: ops of the domain `pressroom`, version 1.
+//
+// PackedLinear24  X float [.., in], values, pattern, order int32 [parts, in] (optional)  ->  Y float [.., out]
+//   attributes  in_features (int), rows (ints: outputs of each part; parts are packed one after the other)
+//   order       part p reads X[.., order[p]]: a layer whose 2:4 groups hold in that order of its inputs
+// Linear16        X float [.., in], values  ->  Y float [.., out];         attributes in_features, out_features
+// Embedding16     ids int64 [..], values        ->  Y float [.., in];          attributes in_features, out_features
+//   a tied embedding: row `id` of the matrix that Linear16 multiplies with
+// Weights must be constants of the graph: their sizes are checked once, when a session is made.
+// The environment variable PRESSROOM_SIMD (avx512, avx2, portable) forces a level, for tests and comparisons.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "linear.h"
+#include "ort_abi.h"
+
+namespace {
+
+using ort::Api;
+using pressroom::Batch;
+using pressroom::Linear;
+using pressroom::TILE;
+using pressroom::Values;
+
+// A call of the interface that failed; carries its status to the edge of the library.
+struct Failure {
+  OrtStatus* status;
+};
+
+void check(OrtStatus* status) {
+  if (status) throw Failure{status};
+}
+
+[[noreturn]] void refuse(const Api& api, const std::string& message) {
+  throw Failure{api.create_status(ort::INVALID_ARGUMENT, message.c_str())};
+}
+
+// Run `work`; whatever it throws becomes a status.
+template <class Work>
+OrtStatus* guarded(const Api& api, Work work) {
+  try {
+    work();
+    return nullptr;
+  } catch (const Failure& failure) {
+    return failure.status;
+  } catch (const std::exception& error) {
+    return api.create_status(ort::FAIL, error.what());
+  }
+}
+
+struct Tensor {
+  int type;
+  std::vector<int64_t> shape;
+  void* data;
+
+  size_t count() const { return std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<size_t>()); }
+  // Product of all but the last axis.
+  size_t leading() const {
+    return std::accumulate(shape.begin(), shape.end() - 1, size_t{1}, std::multiplies<size_t>());
+  }
+};
+
+Tensor read(const Api& api, const OrtValue* value) {
+  Tensor tensor{};
+  OrtTensorInfo* info = nullptr;
+  check(api.tensor_info(value, &info));
+  const auto held = [&api](OrtTensorInfo* one) { api.release_info(one); };
+  const std::unique_ptr<OrtTensorInfo, decltype(held)> owner(info, held);
+  size_t axes = 0;
+  check(api.element_type(info, &tensor.type));
+  check(api.dimension_count(info, &axes));
+  tensor.shape.resize(axes);
+  check(api.dimensions(info, tensor.shape.data(), axes));
+  check(api.tensor_data(const_cast<OrtValue*>(value), &tensor.data));
+  return tensor;
+}
+
+Tensor input(const Api& api, const OrtKernelContext* context) {
+  const OrtValue* value = nullptr;
+  check(api.input(context, 0, &value));
+  return read(api, value);
+}
+
+float* output(const Api& api, OrtKernelContext* context, const std::vector<int64_t>& shape) {
+  OrtValue* value = nullptr;
+  void* data = nullptr;
+  check(api.output(context, 0, shape.data(), shape.size(), &value));
+  check(api.tensor_data(value, &data));
+  return static_cast<float*>(data);
+}
+
+// A weight of the graph: lives as long as the session.
+Tensor weight(const Api& api, const OrtKernelInfo* info, size_t index, const char* name) {
+  int is_constant = 0;
+  const OrtValue* value = nullptr;
+  check(api.constant_input(info, index, &is_constant, &value));
+  if (!is_constant || !value) refuse(api, std::string(name) + ": must be a constant of the graph");
+  return read(api, value);
+}
+
+size_t size_attribute(const Api& api, const OrtKernelInfo* info, const char* name, size_t multiple) {
+  int64_t value = 0;
+  check(api.attribute(info, name, &value));
+  if (value <= 0 || value % static_cast<int64_t>(multiple) != 0)
+    refuse(api, std::string(name) + ": got " + std::to_string(value) + ", expected a multiple of " +
+                    std::to_string(multiple) + " above 0");
+  return static_cast<size_t>(value);
+}
+
+void expect(const Api& api, const char* name, const Tensor& got, size_t count) {
+  if (got.count() != count)
+    refuse(api, std::string(name) + ": got " + std::to_string(got.count()) + " elements, the attributes ask for " +
+                    std::to_string(count));
+}
+
+const pressroom::Level& chosen_level(const Api& api) {
+  const char* wanted = std::getenv("PRESSROOM_SIMD");
+  const pressroom::Level* level = pressroom::level(wanted);
+  if (!level) refuse(api, std::string("PRESSROOM_SIMD: this processor cannot run ") + wanted);
+  return *level;
+}
+
+// Shares of a layer handed to onnxruntime's own threads: as many as the session has, none of our own.
+struct Work {
+  pressroom::Run run;
+  const Linear* layer;
+  Batch batch;
+  size_t tiles_a_share;
+
+  static void share(void* data, size_t index) {
+    const Work& work = *static_cast<const Work*>(data);
+    const size_t first = index * work.tiles_a_share;
+    work.run(*work.layer, work.batch, first, std::min(work.layer->tiles(), first + work.tiles_a_share));
+  }
+};
+
+void multiply(const Api& api, const OrtKernelContext* context, pressroom::Run run, const Linear& layer,
+              const Batch& batch) {
+  constexpr size_t WEIGHTS_A_SHARE = 256 * 1024;  // smaller shares cost more to hand over than they save
+  const size_t tiles_a_share = std::max<size_t>(2, WEIGHTS_A_SHARE / (layer.inputs * TILE) / 2 * 2);
+  Work work{run, &layer, batch, tiles_a_share};
+  const size_t shares = (layer.tiles() + tiles_a_share - 1) / tiles_a_share;
+  if (shares == 1) return Work::share(&work, 0);
+  check(api.parallel_for(context, Work::share, shares, 0, &work));
+}
+
+void expect_width(const Api& api, const Tensor& x, size_t inputs) {
+  if (x.shape.empty() || static_cast<size_t>(x.shape.back()) != inputs)
+    refuse(api, "X: its last axis must have " + std::to_string(inputs) + " elements");
+}
+
+class PackedLinear24 {
+ public:
+  static constexpr const char* NAME = "PackedLinear24";
+  static constexpr int INPUTS[] = {ort::FLOAT, ort::UNDEFINED, ort::UINT32, ort::INT32};
+  static constexpr size_t OPTIONAL_FROM = 3;
+
+  PackedLinear24(const Api& api, const OrtKernelInfo* info) : run_(chosen_level(api).sparse) {
+    inputs_ = size_attribute(api, info, "in_features", pressroom::GROUP);
+    const Tensor values = weight(api, info, 1, "values"), pattern = weight(api, info, 2, "pattern");
+    if (values.type != ort::FLOAT && values.type != ort::BFLOAT16) refuse(api, "values: must be float or bfloat16");
+    add_parts(api, part_rows(api, info), values, pattern);
+    read_order(api, info);
+  }
+
+  void compute(const Api& api, OrtKernelContext* context) const {
+    const Tensor x = input(api, context);
+    expect_width(api, x, inputs_);
+    std::vector<int64_t> shape = x.shape;
+    shape.back() = static_cast<int64_t>(outputs_);
+    float* y = output(api, context, shape);
+    const size_t rows = x.leading();
+    for (size_t part = 0; part < parts_.size(); ++part) {
+      const float* from = gathered(part, static_cast<const float*>(x.data), rows);
+      multiply(api, context, run_, parts_[part], {from, y, rows, inputs_, outputs_});
+      y += parts_[part].outputs;
+    }
+  }
+
+ private:
+  static std::vector<int64_t> part_rows(const Api& api, const OrtKernelInfo* info) {
+    size_t count = 0;
+    check(api.attributes(info, "rows", nullptr, &count));
+    std::vector<int64_t> rows(count);
+    check(api.attributes(info, "rows", rows.data(), &count));
+    for (const int64_t one : rows)
+      if (one <= 0) refuse(api, "rows: every part needs a row at least");
+    return rows;
+  }
+
+  void add_parts(const Api& api, const std::vector<int64_t>& rows, const Tensor& values, const Tensor& pattern) {
+    const Values kind = values.type == ort::FLOAT ? Values::FLOAT32 : Values::BFLOAT16;
+    const size_t bytes = kind == Values::FLOAT32 ? 4 : 2;
+    size_t value_count = 0, word_count = 0;
+    for (const int64_t one : rows) {
+      Linear part{static_cast<const char*>(values.data) + value_count * bytes,
+                  static_cast<const uint32_t*>(pattern.data) + word_count, kind, inputs_, static_cast<size_t>(one)};
+      parts_.push_back(part);
+      outputs_ += part.outputs;
+      value_count += part.tiles() * part.groups() * TILE * 2;
+      word_count += part.tiles() * part.blocks() * TILE;
+    }
+    expect(api, "values", values, value_count);
+    expect(api, "pattern", pattern, word_count);
+  }
+
+  void read_order(const Api& api, const OrtKernelInfo* info) {
+    int is_constant = 0;
+    const OrtValue* value = nullptr;
+    OrtStatus* absent = api.constant_input(info, 3, &is_constant, &value);
+    if (absent) api.release_status(absent);
+    if (absent || !is_constant || !value) return;
+    const Tensor order = read(api, value);
+    expect(api, "order", order, parts_.size() * inputs_);
+    order_.assign(static_cast<const int32_t*>(order.data), static_cast<const int32_t*>(order.data) + order.count());
+    for (const int32_t channel : order_)
+      if (channel < 0 || static_cast<size_t>(channel) >= inputs_) refuse(api, "order: names an input that is not there");
+  }
+
+  // X, or a copy of it in the order that the part asks for.
+  const float* gathered(size_t part, const float* x, size_t rows) const {
+    if (order_.empty()) return x;
+    thread_local std::vector<float> copy;
+    copy.resize(rows * inputs_);
+    const int32_t* order = order_.data() + part * inputs_;
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t i = 0; i < inputs_; ++i) copy[row * inputs_ + i] = x[row * inputs_ + order[i]];
+    return copy.data();
+  }
+
+  pressroom::Run run_;
+  size_t inputs_ = 0, outputs_ = 0;
+  std::vector<Linear> parts_;
+  std::vector<int32_t> order_;  // [parts, inputs], or empty
+};
+
+Linear dense_layer(const Api& api, const OrtKernelInfo* info) {
+  Linear layer{nullptr, nullptr, Values::BFLOAT16, size_attribute(api, info, "in_features", 2),
+               size_attribute(api, info, "out_features", 1)};
+  const Tensor values = weight(api, info, 1, "values");
+  expect(api, "values", values, layer.tiles() * TILE * layer.inputs);
+  layer.values = values.data;
+  return layer;
+}
+
+class Linear16 {
+ public:
+  static constexpr const char* NAME = "Linear16";
+  static constexpr int INPUTS[] = {ort::FLOAT, ort::BFLOAT16};
+  static constexpr size_t OPTIONAL_FROM = 2;
+
+  Linear16(const Api& api, const OrtKernelInfo* info)
+      : run_(chosen_level(api).dense), layer_(dense_layer(api, info)) {}
+
+  void compute(const Api& api, OrtKernelContext* context) const {
+    const Tensor x = input(api, context);
+    expect_width(api, x, layer_.inputs);
+    std::vector<int64_t> shape = x.shape;
+    shape.back() = static_cast<int64_t>(layer_.outputs);
+    float* y = output(api, context, shape);
+    multiply(api, context, run_, layer_,
+             {static_cast<const float*>(x.data), y, x.leading(), layer_.inputs, layer_.outputs});
+  }
+
+ private:
+  pressroom::Run run_;
+  Linear layer_;
+};
+
+class Embedding16 {
+ public:
+  static constexpr const char* NAME = "Embedding16";
+  static constexpr int INPUTS[] = {ort::INT64, ort::BFLOAT16};
+  static constexpr size_t OPTIONAL_FROM = 2;
+
+  Embedding16(const Api& api, const OrtKernelInfo* info) : layer_(dense_layer(api, info)) {}
+
+  void compute(const Api& api, OrtKernelContext* context) const {
+    const Tensor ids = input(api, context);
+    std::vector<int64_t> shape = ids.shape;
+    shape.push_back(static_cast<int64_t>(layer_.inputs));
+    float* y = output(api, context, shape);
+    const auto* id = static_cast<const int64_t*>(ids.data);
+    for (size_t i = 0; i < ids.count(); ++i, y += layer_.inputs) {
+      if (id[i] < 0 || static_cast<size_t>(id[i]) >= layer_.outputs)
+        refuse(api, "ids: got " + std::to_string(id[i]) + ", the vocabulary has " + std::to_string(layer_.outputs));
+      copy_row(static_cast<size_t>(id[i]), y);
+    }
+  }
+
+ private:
+  void copy_row(size_t row, float* y) const {
+    const auto* pairs = static_cast<const uint32_t*>(layer_.values) + row / TILE * layer_.inputs / 2 * TILE + row % TILE;
+    for (size_t i = 0; i < layer_.inputs; i += 2, pairs += TILE) {
+      const uint32_t two[] = {*pairs << 16, *pairs & 0xffff0000u};
+      std::memcpy(y + i, two, sizeof two);
+    }
+  }
+
+  Linear layer_;
+};
+
+// The table of callbacks for one op; every kernel carries the interface it was made with.
+template <class Op>
+struct Registered {
+  struct Kernel {
+    Api api;
+    Op op;
+  };
+
+  static OrtStatus* create(const ort::CustomOp*, const void* const* table, const OrtKernelInfo* info, void** kernel) {
+    const Api api(table);
+    return guarded(api, [&] { *kernel = new Kernel{api, Op(api, info)}; });
+  }
+  static OrtStatus* compute(void* kernel, OrtKernelContext* context) {
+    const Kernel& made = *static_cast<Kernel*>(kernel);
+    return guarded(made.api, [&] { made.op.compute(made.api, context); });
+  }
+
+  static const ort::CustomOp* op() {
+    using C = const ort::CustomOp*;
+    static const ort::CustomOp made = {
+        ort::INTERFACE,
+        nullptr,
+        [](C) { return Op::NAME; },
+        [](C) -> const char* { return nullptr; },  // the CPU provider
+        [](C, size_t index) { return Op::INPUTS[index]; },
+        [](C) { return std::size(Op::INPUTS); },
+        [](C, size_t) { return static_cast<int>(ort::FLOAT); },
+        [](C) { return size_t{1}; },
+        nullptr,
+        [](void* kernel) { delete static_cast<Kernel*>(kernel); },
+        [](C, size_t index) { return static_cast<int>(index < Op::OPTIONAL_FROM ? ort::REQUIRED : ort::OPTIONAL); },
+        [](C, size_t) { return static_cast<int>(ort::REQUIRED); },
+        [](C, size_t) { return 0; },
+        [](C) { return 1; },
+        [](C) { return 1; },
+        [](C) { return 1; },
+        [](C) { return 1; },
+        create,
+        compute,
+        nullptr,
+        [](C) { return 1; },
+        [](C) { return 0x7fffffff; },
+    };
+    return &made;
+  }
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
+                                                                               const ort::ApiBase* base) {
+  const void* const* table = base->get_api(ort::INTERFACE);
+  if (!table) return nullptr;  // older than the interface; the session then names the unknown op
+  const Api api(table);
+  static OrtCustomOpDomain* domain = nullptr;  // one for all sessions; they need it as long as they live
+  return guarded(api, [&] {
+    if (!domain) {
+      check(api.create_domain("pressroom", &domain));
+      check(api.domain_add(domain, Registered<PackedLinear24>::op()));
+      check(api.domain_add(domain, Registered<Linear16>::op()));
+      check(api.domain_add(domain, Registered<Embedding16>::op()));
+    }
+    check(api.add_domain(options, domain));
+  });
+}
