@@ -119,8 +119,8 @@ class _Packer:
         rows, orders = self._parts(node, len(weight), layer, block, name)
         short = fits_bfloat16(weight)
         packed = []
-        for part, order in zip(np.split(weight, np.cumsum(rows)[:-1]), orders or [slice(None)], strict=True):
-            ordered = part[:, order]
+        for number, part in enumerate(np.split(weight, np.cumsum(rows)[:-1])):
+            ordered = part[:, orders[number]] if orders else part
             try:
                 packed.append(pack24(ordered, short=short))
             except PackingError as error:
