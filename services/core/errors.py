@@ -45,6 +45,11 @@ CODES: dict[str, ErrorCode] = {
     "timestamps_gap": _refused("missing time steps"),
     "frequency_mismatch": _refused("timestamps of another frequency than the model's"),
     "horizon_too_long": _refused("more steps than the model forecasts"),
+    "empty_prompt": _refused("nothing to continue: an empty prompt, or no messages"),
+    "not_supported": _refused("something the route's other servers do and this one does not"),
+    "context_length_exceeded": ErrorCode(
+        400, "INVALID_ARGUMENT", "prompt and answer together are longer than the model's context"
+    ),
     "tensor_missing": _refused("a required input tensor was not sent"),
     "tensor_unexpected": _refused("an input tensor the model does not have"),
     "tensor_dtype": _refused("an input tensor of the wrong data type"),

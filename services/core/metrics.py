@@ -89,11 +89,18 @@ MEMORY = prom.Gauge(
 CONTENT_TYPE = prom.CONTENT_TYPE_LATEST
 
 
-class _Buffered(Protocol):
+class Buffered(Protocol):
+    """Holds samples that `write` brings to their series; register it with `write_with_all`."""
+
     def write(self) -> None: ...
 
 
-_UNWRITTEN: WeakSet[_Buffered] = WeakSet()
+_UNWRITTEN: WeakSet[Buffered] = WeakSet()
+
+
+def write_with_all(buffered: Buffered) -> None:
+    """Let `write_all` bring these series up to date too, as long as someone holds them."""
+    _UNWRITTEN.add(buffered)
 
 
 def write_all() -> None:
@@ -108,7 +115,7 @@ class InFlight:
     def __init__(self, protocol: str) -> None:
         self.count = 0
         self._series = IN_FLIGHT.labels(protocol)
-        _UNWRITTEN.add(self)
+        write_with_all(self)
 
     def write(self) -> None:
         self._series.set(self.count)
@@ -127,7 +134,7 @@ class ModelMetrics:
         self._requests: dict[tuple[str, str, str], prom.Counter] = {}
         self._queued = 0
         self._answered: list[tuple[tuple[str, str], tuple[float, ...]]] = []  # route and protocol, stage seconds
-        _UNWRITTEN.add(self)
+        write_with_all(self)
 
     def expect(self, route: str, protocol: str) -> None:
         """Create the series of a route before its first request."""
@@ -157,7 +164,7 @@ class ModelMetrics:
         for (route, protocol), count in Tally(key for key, _ in answered).items():
             self._counter(route, protocol, "ok").inc(count)
         for series, seconds in zip(self._stages, zip(*(stages for _, stages in answered), strict=True), strict=False):
-            _observe_all(series, seconds)
+            observe_all(series, seconds)
 
     def refused(self, call: Call, code: str) -> None:
         self._counter(call.route, call.protocol, code).inc()
@@ -170,7 +177,7 @@ class ModelMetrics:
         return found
 
 
-def _observe_all(series: prom.Histogram, seconds: Sequence[float]) -> None:
+def observe_all(series: prom.Histogram, seconds: Sequence[float]) -> None:
     """Observe many values with one write a bucket; the library itself offers one write a value."""
     series._sum.inc(sum(seconds))
     for bucket, count in Tally(bisect_left(series._upper_bounds, s) for s in seconds).items():

@@ -162,6 +162,8 @@ class Repository:
         except Exception:
             log.exception("%s is not loaded", tag)
             raise ApiError("load_failed", f"{tag} failed to load; the server's log says why") from None
+        if (replaced := self._models.get(name, {}).get(model.version)) is not None:
+            replaced.retire()
         tasks = self.families[model.artifact.manifest.family].tasks
         model.announce([*(task.route for task in tasks), INFER_ROUTE])
         self._models.setdefault(name, {})[model.version] = model  # a model it replaces ends with its last request
@@ -180,7 +182,11 @@ class Repository:
                 "start the service of that family, or the gateway",
             )
         model = await asyncio.to_thread(family.load, artifact, self._settings)
-        await model.warm_up()
+        try:
+            await model.warm_up()
+        except BaseException:
+            await model.close()
+            raise
         return model
 
     def _unload(self, name: str, version: str | None) -> None:

@@ -77,6 +77,24 @@ class HorizonTooLong(BadRequest):
     code = "horizon_too_long"
 
 
+class EmptyPrompt(BadRequest):
+    """Nothing to continue: an empty prompt, or no messages."""
+
+    code = "empty_prompt"
+
+
+class ContextLengthExceeded(BadRequest):
+    """Prompt and answer together are longer than the model's context."""
+
+    code = "context_length_exceeded"
+
+
+class NotSupported(BadRequest):
+    """Something other servers of the same route do, and this one or this model does not."""
+
+    code = "not_supported"
+
+
 class ColumnsMissing(BadRequest):
     """A column the model was trained on is not there."""
 

@@ -12,6 +12,7 @@ PressroomError
     │   ├── EmptyBatch  HistoryTooShort  LengthMismatch  HorizonTooLong
     │   ├── ColumnsMissing  ColumnsUnexpected  ColumnsReordered
     │   ├── ValueNotFinite  ValueNotNumeric  ValueOutOfRange
+    │   ├── EmptyPrompt  ContextLengthExceeded  NotSupported
     │   ├── TimestampsInvalid  TimestampsUnsorted  TimestampsDuplicate  TimestampsGap  FrequencyMismatch
     │   └── TensorMissing  TensorUnexpected  TensorDtype  TensorShape  TensorSize  OutputUnknown
     ├── Denied                           use a key that may do this
