@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "out" / "pruning-benchmark"
 TEXT = ROOT / "data" / "text"
 TOKENS, EVALUATION_WINDOWS = 512, 24
+COMPUTE = "bfloat16"  # as the model is stored; log-likelihoods are float32
 DENSE = "dense"
 
 
@@ -117,6 +118,7 @@ def _measure_row(row: Row, model: Path, windows: int, scored: Tensor) -> dict[st
         calibration=calibration,
         windows=windows,
         tokens=TOKENS,
+        compute=COMPUTE,
         speed=False,
         **row.settings,
     )
@@ -130,11 +132,12 @@ def _measure_row(row: Row, model: Path, windows: int, scored: Tensor) -> dict[st
 
 def _measure_folder(path: Path, scored: Tensor) -> dict[str, Any]:
     from export.llm_folder import ModelFolder
-    from export.llm_layers import LayerwiseNetwork
+    from export.llm_layers import LayerwiseNetwork, computing_dtype
     from export.llm_text import perplexity
 
     folder = ModelFolder(path, path.name)
-    found = perplexity(LayerwiseNetwork(path, folder), folder, scored)
+    dtype = computing_dtype(COMPUTE, COMPUTE)
+    found = perplexity(LayerwiseNetwork(path, folder, dtype), folder, scored)
     return {"perplexity": found, "bytes": folder.weight_bytes(), "cpu_seconds": 0.0, "removed": 0.0}
 
 

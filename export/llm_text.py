@@ -1,7 +1,8 @@
 """Text -> windows of tokens, and perplexity on them, one layer in memory at a time.
 
 Protocol: a file is tokenised whole, without special tokens; n windows of T tokens are taken at equal strides; tokens
-2..T of each are scored; perplexity = exp(mean negative log-likelihood), float32. Calibration windows lie one in each
+2..T of each are scored; perplexity = exp(mean negative log-likelihood), logits in the network's precision and their
+log-likelihood in float32. Calibration windows lie one in each
 of n equal parts of the text, at a place the seed draws, so that they never overlap.
 """
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from export.errors import OptionError
 from export.hugging_face import load_network, load_tokenizer
 from export.llm_folder import ModelFolder
-from export.llm_layers import LayerwiseNetwork
+from export.llm_layers import LayerwiseNetwork, computing_dtype
 from export.llm_source import open_model
 from export.llm_speed import Speed, compare_speed
 from export.llm_text import TokenText, drawn_windows, equal_windows, perplexity, read_tokens
@@ -67,7 +67,7 @@ def _run(job: PruneJob, work: Work, report: Report) -> dict[str, Any]:
     run, aligned = _networks(job, source, work)
     estimate, dense_weights = check_cap(job, run.dense.network), _weights(run)
     texts = _read_texts(job, source)
-    work.begin(_identity(job, source, texts))
+    work.begin(_identity(job, run, texts))
     dense = _dense_perplexity(run, texts, report)
     _prune(run, job, aligned, texts.windows, report)
     write_folder(run, job.out, shard_bytes(job))
@@ -94,10 +94,11 @@ def _weights(run: LayerRun) -> int:
 
 def _networks(job: PruneJob, source: ModelFolder, work: Work) -> tuple[LayerRun, Aligned | None]:
     """Dense and pruned networks without layers; config.json of the result is written here, as shapes follow from it."""
-    dense = LayerwiseNetwork(source.path, source)
+    dtype = computing_dtype(job.compute, stored_dtype(source))
+    dense = LayerwiseNetwork(source.path, source, dtype)
     aligned = _aligned(job, dense) if job.pattern == CHANNELS else None
     write_config(source, job.out, {} if aligned is None else _widths(dense, aligned))
-    pruned = dense if aligned is None else LayerwiseNetwork(job.out, source)
+    pruned = dense if aligned is None else LayerwiseNetwork(job.out, source, dtype)
     return LayerRun(source, dense, pruned, work), aligned
 
 
@@ -136,10 +137,16 @@ def _read_texts(job: PruneJob, source: ModelFolder) -> Texts:
     )
 
 
-def _identity(job: PruneJob, source: ModelFolder, texts: Texts) -> dict[str, Any]:
+def _identity(job: PruneJob, run: LayerRun, texts: Texts) -> dict[str, Any]:
     """Everything the written weights depend on."""
     calibration = None if texts.calibration is None else texts.calibration.sha256
-    return job.settings() | {"model": source.digests(), "calibration": calibration}
+    made_of = {"model": run.source.digests(), "calibration": calibration, "compute": _compute(run)}
+    return job.settings() | made_of
+
+
+def _compute(run: LayerRun) -> str:
+    """ "float32" or "bfloat16"."""
+    return str(run.dense.dtype).removeprefix("torch.")
 
 
 def _dense_perplexity(run: LayerRun, texts: Texts, report: Report) -> float | None:
@@ -179,7 +186,7 @@ def _quality(job: PruneJob, run: LayerRun, texts: Texts, dense: float | None, re
         layers = WorkLayers(run.work)
         after = perplexity(run.pruned, layers, texts.scored, lambda done: report("measure pruned", done, count))
         same = used is not None and used.sha256 == scored.sha256
-        found = Perplexity(scored.name, scored.sha256, windows, tokens, dense, after, same)
+        found = Perplexity(scored.name, scored.sha256, windows, tokens, _compute(run), dense, after, same)
     sizes = {"windows": job.windows, "tokens": job.tokens, "seed": job.seed}
     return {
         "perplexity": None if found is None else vars(found),
@@ -205,9 +212,15 @@ def _model_facts(source: ModelFolder) -> dict[str, Any]:
     return {
         "source": Path(source.source).name,
         "model_type": source.config.get("model_type"),
-        "dtype": source.config.get("dtype") or source.config.get("torch_dtype"),
+        "dtype": stored_dtype(source),
         "files": source.digests(),
     }
+
+
+def stored_dtype(source: ModelFolder) -> str | None:
+    """As config.json names it, in the key of old or of new."""
+    found: str | None = source.config.get("dtype") or source.config.get("torch_dtype")
+    return found
 
 
 def bundled_text(name: str) -> Path | None:

@@ -26,6 +26,7 @@ from models.pruning.ria import POWER
 from models.pruning.scoring import score_named
 
 STRUCTURED, CHANNELS, SURGEON = "structured", "channels", "surgeon"
+COMPUTE = ("auto", "float32", "bfloat16")
 METHODS = ("magnitude", "wanda", "ria", SURGEON)
 FEW_TOKENS_DAMPING = 0.1  # the paper's 0.01 goes with 128 long sequences; with few, corrections follow their noise
 TOGETHER = 512  # weights the surgeon corrects as one system: cost grows with its cube
@@ -54,6 +55,7 @@ class PruneJob:
     shots: int = 1
     damping: float = FEW_TOKENS_DAMPING  # surgeon: share of the curvature's mean diagonal
     kv_groups: int = 0
+    compute: str = "auto"  # precision of forward passes, one of COMPUTE; the surgeon's curvature is always float32
     speed: bool = True
 
     def __post_init__(self) -> None:
@@ -64,6 +66,8 @@ class PruneJob:
             raise OptionError(f"{self.method} gives rows and columns no comparable cost", hint)
         if self.permute and (self.method == SURGEON or not self.is_nm):
             raise OptionError("--permute reorders inputs for an N:M pattern by scores", "use it with ria and 2:4")
+        if self.compute not in COMPUTE:
+            raise OptionError(f"compute {self.compute!r} is not known", f"choose {', '.join(COMPUTE)}")
         for name in ("windows", "tokens", "evaluation_windows"):
             if getattr(self, name) < (2 if name == "tokens" else 1):
                 raise OptionError(f"{name}: got {getattr(self, name)}, expected a positive number", "")

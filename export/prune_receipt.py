@@ -35,6 +35,7 @@ class Perplexity:
     sha256: str
     windows: int
     tokens: int
+    computed_in: str
     dense: float
     pruned: float
     same_as_calibration: bool

@@ -62,7 +62,7 @@ def norm_threshold(run: LayerRun, sparsity: float, report: Report) -> float:
     for index in range(count):
         report("measure norms", index, count)
         with run.dense.layer(index, run.source) as layer:
-            costs += [norm_costs(one.linear.weight) for one in projections(layer)]
+            costs += [norm_costs(one.linear.weight.float()) for one in projections(layer)]
     return structure_threshold(costs, sparsity)
 
 

@@ -43,6 +43,7 @@ PerOutput = Annotated[
 Shots = Annotated[int, typer.Option(help="Surgeon: steps towards the sparsity, curvature measured anew for each.")]
 Damping = Annotated[float, typer.Option(help="Surgeon: damping of the curvature; the paper's 0.01 wants more text.")]
 Groups = Annotated[int, typer.Option("--kv-groups", help="Channels: key-value groups removed from every layer too.")]
+Compute = Annotated[str, typer.Option(help="Precision of forward passes: float32, bfloat16, or auto: as stored.")]
 Speed = Annotated[bool, typer.Option(help="Measure both twins' speed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")]
 
@@ -67,6 +68,7 @@ def prune(
     shots: Shots = 1,
     damping: Damping = 0.1,
     kv_groups: Groups = 0,
+    compute: Compute = "auto",
     speed: Speed = True,
     as_json: AsJson = False,
 ) -> None:
@@ -97,6 +99,7 @@ def prune(
             shots=shots,
             damping=damping,
             kv_groups=kv_groups,
+            compute=compute,
             speed=speed,
         )
         found = run(with_bundled_texts(job), report)

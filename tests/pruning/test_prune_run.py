@@ -19,6 +19,7 @@ from torch.nn import functional
 from export.errors import ExportError, OptionError
 from export.hugging_face import load_network, load_tokenizer, transformers
 from export.llm_folder import ModelFolder
+from export.llm_layers import computing_dtype
 from export.llm_text import drawn_windows, equal_windows, read_tokens
 from export.prune import prune
 from export.prune_plan import PruneJob
@@ -51,7 +52,8 @@ def files(out: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def permuted(make_job: MakeJob, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], PruneJob]:
     """RIA 2:4 with permuted channels: folder, receipt, job."""
-    job = make_job(tmp_path_factory.mktemp("permuted") / "out", method="ria", pattern="2:4", permute=True, speed=True)
+    settings: dict[str, object] = {"permute": True, "compute": "float32", "speed": True}
+    job = make_job(tmp_path_factory.mktemp("permuted") / "out", method="ria", pattern="2:4", **settings)
     return job.out, prune(job), job
 
 
@@ -101,7 +103,35 @@ def test_perplexities_are_those_of_the_loaded_folders(
     for side, folder in (("dense", tiny / "model"), ("pruned", out)):
         assert receipt["perplexity"][side] == pytest.approx(_perplexity(folder, windows), rel=1e-4)
     assert receipt["perplexity"]["text"] == "evaluation.txt"
+    assert receipt["perplexity"]["computed_in"] == "float32"
     assert receipt["perplexity"]["same_as_calibration"] is False
+
+
+def test_computing_in_the_stored_precision_changes_perplexity_little_and_is_said(
+    permuted: tuple[Path, dict[str, Any], PruneJob], make_job: MakeJob, tmp_path: Path
+) -> None:
+    receipt = prune(make_job(tmp_path / "out", method="ria", pattern="2:4", permute=True, compute="bfloat16"))
+    assert receipt["perplexity"]["computed_in"] == "bfloat16"
+    assert receipt["perplexity"]["dense"] == pytest.approx(permuted[1]["perplexity"]["dense"], rel=0.02)
+    assert receipt["total"]["removed"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored", "flags", "expected"),
+    [
+        ("auto", "bfloat16", ["avx2", "avx512_bf16"], torch.bfloat16),
+        ("auto", "bfloat16", ["avx2"], torch.float32),
+        ("auto", "float16", ["avx512_bf16"], torch.float32),
+        ("auto", None, ["avx512_bf16"], torch.float32),
+        ("float32", "bfloat16", ["avx512_bf16"], torch.float32),
+        ("bfloat16", "float32", [], torch.bfloat16),
+    ],
+)
+def test_forward_passes_are_in_bfloat16_where_stored_so_and_fast(
+    asked: str, stored: str | None, flags: list[str], expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("export.llm_layers.cpu_flags", lambda: {"flags": flags})
+    assert computing_dtype(asked, stored) == expected
 
 
 def _perplexity(folder: Path, windows: Tensor) -> float:

@@ -29,6 +29,7 @@ MISUSE = [
     ({"method": "surgeon", "pattern": "2:4", "sparsity": 0.7}, "at most 0.5"),
     ({"method": "surgeon", "pattern": "structured", "shots": 0}, "whole number from 1"),
     ({"method": "surgeon", "pattern": "structured", "damping": 0.0}, "damping: got 0.0"),
+    ({"compute": "float16"}, "compute 'float16' is not known"),
     ({"windows": 0}, "windows: got 0"),
     ({"tokens": 1}, "tokens: got 1"),
     ({"model": "no/such/model"}, "no such model"),
