@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
+import tiny_text
 from pressroom_client._grpc_messages import methods, set_parameters
 from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
 
@@ -70,7 +71,7 @@ class Calls:
 
     def ModelInfer(self, request: Any, request_id: str) -> Any:
         if [tensor.name for tensor in request.inputs] == ["request"]:
-            return self._forecast(request, request_id)
+            return self._native(request, request_id)
         answer = self._answer(request, request_id)
         asked = [output.name for output in request.outputs] or [tensor.name for tensor in request.inputs]
         for tensor, content in zip(request.inputs, request.raw_input_contents, strict=True):
@@ -79,11 +80,13 @@ class Calls:
                 answer.raw_output_contents.append(content)
         return answer
 
-    def _forecast(self, request: Any, request_id: str) -> Any:
+    def _native(self, request: Any, request_id: str) -> Any:
         (content,) = request.raw_input_contents
         length = int.from_bytes(content[:4], "little")
         assert length == len(content) - 4
-        native = json.dumps(forecast(json.loads(content[4:]), request_id)).encode()
+        asked = json.loads(content[4:])
+        task = forecast if "series" in asked else tiny_text.answer
+        native = json.dumps(task(asked, request_id)).encode()
         answer = self._answer(request, request_id)
         answer.outputs.add(name="response", datatype="BYTES", shape=[1])
         answer.raw_output_contents.append(len(native).to_bytes(4, "little") + native)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import tiny_text
 from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
 
 Json = dict[str, Any]
@@ -27,6 +28,9 @@ def app(behaviour: Behaviour) -> Callable[..., Awaitable[None]]:
             behaviour.meet(seen)
             if behaviour.stall:
                 await asyncio.to_thread(behaviour.release.wait, 10)
+            if seen.name in tiny_text.ROUTES and json.loads(body).get("stream"):
+                await _stream(send, request_id, list(tiny_text.events(json.loads(body), request_id)), behaviour)
+                return
             said, content = _answer(seen, request_id)
             status = 200
         except RefusalError as refusal:
@@ -57,7 +61,20 @@ async def _reply(send: Send, status: int, headers: dict[str, str], content: byte
     await send({"type": "http.response.body", "body": b"" if behaviour.trickle else content})
 
 
+async def _stream(send: Send, request_id: str, events: list[bytes], behaviour: Behaviour) -> None:
+    """Events, cut where no event ends."""
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-request-id", request_id.encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    content = b"".join(events)
+    for at in range(0, len(content), 7):
+        await send({"type": "http.response.body", "body": content[at : at + 7], "more_body": True})
+        behaviour.sent += 1
+    await send({"type": "http.response.body", "body": b""})
+
+
 def _answer(seen: Seen, request_id: str) -> tuple[dict[str, str], bytes]:
+    if seen.name in tiny_text.ROUTES:
+        return {}, json.dumps(tiny_text.answer(json.loads(seen.body), request_id)).encode()
     if seen.name == "POST /v1/forecast":
         return {}, json.dumps(forecast(json.loads(seen.body), request_id)).encode()
     if seen.name.endswith("/infer"):

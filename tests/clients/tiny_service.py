@@ -83,6 +83,7 @@ class Behaviour:
     release: threading.Event = field(default_factory=threading.Event)
     stall: bool = False  # accept, then say nothing until released
     trickle: bool = False  # answer a byte at a time
+    sent: int = 0  # pieces of streams
 
     def reset(self) -> None:
         self.release.set()

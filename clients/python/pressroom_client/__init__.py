@@ -75,7 +75,10 @@ from ._errors import (
     UsageError,
 )
 from ._history import History
+from ._streams import AsyncTextStream, TextStream
 from ._tensors import Tensor
+from ._text import ChatOptions, CompletionOptions
+from ._text_types import TextChoice, TextPiece, TextResult, TextUsage, TokenScore
 from ._types import (
     Certificate,
     Forecast,
@@ -96,15 +99,18 @@ __all__ = [
     "APIStatusError",
     "APITimeoutError",
     "AsyncClient",
+    "AsyncTextStream",
     "BadRequest",
     "Cancelled",
     "Certificate",
+    "ChatOptions",
     "CircuitOpen",
     "Client",
     "Clock",
     "ColumnsMissing",
     "ColumnsReordered",
     "ColumnsUnexpected",
+    "CompletionOptions",
     "ContextLengthExceeded",
     "DeadlineExceeded",
     "Denied",
@@ -152,12 +158,18 @@ __all__ = [
     "TensorSize",
     "TensorSpec",
     "TensorUnexpected",
+    "TextChoice",
+    "TextPiece",
+    "TextResult",
+    "TextStream",
+    "TextUsage",
     "Timeout",
     "TimestampsDuplicate",
     "TimestampsGap",
     "TimestampsInvalid",
     "TimestampsUnsorted",
     "Timings",
+    "TokenScore",
     "TooManyInFlight",
     "TooManyRows",
     "Unauthenticated",

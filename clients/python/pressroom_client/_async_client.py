@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from ._core import Core, target
 from ._errors import PressroomError
 from ._exchange import Exchange
 from ._history import Histories
+from ._streams import AsyncTextStream
 from ._tensors import Tensor
+from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, Prompt, as_messages
+from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
 
 T = TypeVar("T")
@@ -74,6 +77,92 @@ class AsyncClient(Core):
         return await self._run(
             self._wire.forecast(self._forecast_call(history, model, version, horizon)), timeout, retries
         )
+
+    @overload
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        stream: Literal[False] = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[CompletionOptions],
+    ) -> TextResult: ...
+
+    @overload
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        stream: Literal[True],
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[CompletionOptions],
+    ) -> AsyncTextStream: ...
+
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        stream: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[CompletionOptions],
+    ) -> TextResult | AsyncTextStream:
+        """See Client.complete."""
+        call = self._text_call(COMPLETIONS, {"prompt": prompt, **options}, model, version, streamed=stream)
+        if stream:
+            return await self._run(self._wire.stream(call, AsyncTextStream), timeout, retries)
+        return await self._run(self._wire.text(call), timeout, retries)
+
+    @overload
+    async def chat(
+        self,
+        messages: Messages,
+        *,
+        stream: Literal[False] = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> TextResult: ...
+
+    @overload
+    async def chat(
+        self,
+        messages: Messages,
+        *,
+        stream: Literal[True],
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> AsyncTextStream: ...
+
+    async def chat(
+        self,
+        messages: Messages,
+        *,
+        stream: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> TextResult | AsyncTextStream:
+        """See Client.chat."""
+        call = self._text_call(CHAT, {"messages": as_messages(messages), **options}, model, version, streamed=stream)
+        if stream:
+            return await self._run(self._wire.stream(call, AsyncTextStream), timeout, retries)
+        return await self._run(self._wire.text(call), timeout, retries)
 
     async def infer(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from ._core import Core, target
 from ._errors import PressroomError
 from ._exchange import Exchange
 from ._history import Histories
+from ._streams import TextStream
 from ._tensors import Tensor
+from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, Prompt, as_messages
+from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
 
 T = TypeVar("T")
@@ -84,6 +87,109 @@ class Client(Core):
         ColumnsMissing, ValueNotFinite, TimestampsGap, ModelNotFound, QueueFull ...
         """
         return self._run(self._wire.forecast(self._forecast_call(history, model, version, horizon)), timeout, retries)
+
+    @overload
+    def complete(
+        self,
+        prompt: Prompt,
+        *,
+        stream: Literal[False] = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[CompletionOptions],
+    ) -> TextResult: ...
+
+    @overload
+    def complete(
+        self,
+        prompt: Prompt,
+        *,
+        stream: Literal[True],
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[CompletionOptions],
+    ) -> TextStream: ...
+
+    def complete(
+        self,
+        prompt: Prompt,
+        *,
+        stream: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[CompletionOptions],
+    ) -> TextResult | TextStream:
+        """Continue a text, or several.
+
+        prompt   text or token ids, or a list of either
+        model    name, or "name:version"; None: the server's only language model
+        version  None: the server chooses
+        stream   True: a TextStream, whose pieces come as they are made; the call returns with the first of them
+        timeout  seconds for the whole call, the stream included, or a Timeout; None: the client's
+        retries  further attempts before the first piece, or a Retry; None: the client's
+        options  how to generate, see CompletionOptions
+
+        Raises EmptyPrompt, ContextLengthExceeded, InvalidRequest, NotSupported, ModelNotFound, QueueFull ...
+        """
+        call = self._text_call(COMPLETIONS, {"prompt": prompt, **options}, model, version, streamed=stream)
+        if stream:
+            return self._run(self._wire.stream(call, TextStream), timeout, retries)
+        return self._run(self._wire.text(call), timeout, retries)
+
+    @overload
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        stream: Literal[False] = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> TextResult: ...
+
+    @overload
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        stream: Literal[True],
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> TextStream: ...
+
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        stream: bool = False,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: Timeout | float | None = None,
+        retries: Retry | int | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> TextResult | TextStream:
+        """Answer a conversation.
+
+        messages  [{"role": "user", "content": "..."}, ...]; a string is one message of the user
+        options   how to generate, see ChatOptions
+
+        Everything else as in `complete`.
+        """
+        call = self._text_call(CHAT, {"messages": as_messages(messages), **options}, model, version, streamed=stream)
+        if stream:
+            return self._run(self._wire.stream(call, TextStream), timeout, retries)
+        return self._run(self._wire.text(call), timeout, retries)
 
     def infer(
         self,

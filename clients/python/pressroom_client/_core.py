@@ -16,6 +16,7 @@ from ._exchange import AsyncSender, Exchange, InferCall, Inputs, Sender, Target,
 from ._forecast import ForecastCall, forecast_call
 from ._history import Histories
 from ._retry import Course
+from ._text import TextCall, text_call
 from ._version import __version__
 
 T = TypeVar("T")
@@ -101,6 +102,16 @@ class Core:
             asked = target(model, version)
             name, chosen = asked.name, asked.version
         return forecast_call(history, model=name, version=chosen, horizon=horizon)
+
+    @staticmethod
+    def _text_call(
+        path: str, asked: Mapping[str, Any], model: str | None, version: Version, *, streamed: bool
+    ) -> TextCall:
+        asked_of = None if model is None else target(model, version)
+        chosen = None if version is None else str(version)
+        if asked_of is None:
+            return text_call(path, asked, None, chosen, streamed=streamed)
+        return text_call(path, asked, asked_of.name, asked_of.version, streamed=streamed)
 
     @staticmethod
     def _infer_call(

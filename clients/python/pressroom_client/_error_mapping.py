@@ -99,6 +99,13 @@ def grpc_error(
     return error
 
 
+def stream_error(event: bytes, *, request: str, request_id: str) -> PressroomError:
+    """The exception for an error that came as an event, after the answer had begun."""
+    return _from_envelope(
+        _envelope(event) or {}, ServerFault, code="stream_failed", request=request, request_id=request_id
+    )
+
+
 def _code(kind: type[PressroomError], otherwise: str) -> str:
     """The code of a class that has one of its own; groups do not."""
     return kind.code if "code" in kind.__dict__ else otherwise

@@ -18,6 +18,8 @@ from ._config import Timeout
 from ._errors import APITimeoutError, PressroomError
 from ._forecast import ForecastCall
 from ._tensors import Tensor
+from ._text import TextCall
+from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
 
 T = TypeVar("T")
@@ -63,6 +65,10 @@ class Attempt:
         retry = {c.RETRY_COUNT: str(self.number)} if self.number else {}
         return {c.REQUEST_ID: self.request_id, **retry}
 
+    def left(self) -> float | None:
+        """Seconds until the call's time is over, at least a millisecond; None: it never is."""
+        return None if self.ends_at is None else max(self.ends_at - self.now(), 0.001)
+
     def check(self, request: str) -> None:
         """Raise APITimeoutError when the call's time is over."""
         if self.ends_at is not None and self.now() >= self.ends_at:
@@ -95,6 +101,8 @@ class Wire(Protocol):
     """The methods of the client in a transport's words. Nothing is sent here."""
 
     def forecast(self, call: ForecastCall) -> Exchange[ForecastResult]: ...
+    def text(self, call: TextCall) -> Exchange[TextResult]: ...
+    def stream(self, call: TextCall, follow: Callable[[Any], T]) -> Exchange[T]: ...
     def infer(self, call: InferCall) -> Exchange[InferResult]: ...
     def models(self) -> Exchange[list[ModelInfo]]: ...
     def model(self, target: Target) -> Exchange[ModelInfo]: ...

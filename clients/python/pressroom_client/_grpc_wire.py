@@ -6,20 +6,25 @@ holds the native answer. Listing models is RepositoryIndex, which knows names, v
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ._errors import UnexpectedAnswer
+from ._errors import UnexpectedAnswer, UsageError
 from ._exchange import Exchange, InferCall, Target
 from ._forecast import ForecastCall
 from ._grpc_messages import Method, get_parameters, methods, set_parameters
 from ._http_wire import not_now
 from ._infer import result
 from ._tensors import RawTensor, decode, encode, from_elements
+from ._text import TextCall
+from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo, TensorSpec
+
+T = TypeVar("T")
+R = TypeVar("R", covariant=True)
 
 REQUEST, RESPONSE = "request", "response"
 
@@ -40,6 +45,18 @@ class GrpcReply:
     request_id: str
 
 
+class NativeCall(Protocol[R]):
+    """A call whose request and answer are a task's own JSON."""
+
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def version(self) -> str | None: ...
+    @property
+    def body(self) -> bytes: ...
+    def read(self, body: bytes, request_id: str) -> R: ...
+
+
 class GrpcWire:
     """The client's methods as RPCs."""
 
@@ -47,15 +64,26 @@ class GrpcWire:
         self._methods = methods()
 
     def forecast(self, call: ForecastCall) -> Exchange[ForecastResult]:
+        return self._native(call)
+
+    def text(self, call: TextCall) -> Exchange[TextResult]:
+        return self._native(call)
+
+    def stream(self, call: TextCall, follow: Callable[[Any], T]) -> Exchange[T]:
+        hint = "leave stream out, or give the client an http:// address"
+        raise UsageError("text is not streamed over gRPC", field="stream", hint=hint)
+
+    def _native(self, call: NativeCall[T]) -> Exchange[T]:
+        """A task's own JSON in one BYTES tensor."""
         inputs = {REQUEST: np.array([call.body], dtype=object)}
         target = Target(call.model or "", call.version)
         infer = InferCall(target=target, inputs=inputs, outputs=(RESPONSE,), parameters={})
 
-        def read(reply: GrpcReply) -> ForecastResult:
+        def read(reply: GrpcReply) -> T:
             outputs = _outputs(reply.message)
             if RESPONSE not in outputs or outputs[RESPONSE].shape != (1,):
                 message = f"the answer has outputs {list(outputs)}, expected one BYTES [1] named {RESPONSE!r}"
-                raise UnexpectedAnswer(message, hint="does this model forecast?")
+                raise UnexpectedAnswer(message, hint="does this model do what it was asked for?")
             return call.read(outputs[RESPONSE][0], reply.request_id)
 
         return Exchange(request=self._infer(infer), read=read)

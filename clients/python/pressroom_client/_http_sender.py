@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from typing import Any
 
@@ -31,13 +31,25 @@ class HttpSender:
     def __init__(self, url: str, headers: Mapping[str, str], transport: HttpTransport) -> None:
         self._client = httpx.Client(**_settings(url, headers, transport))
 
-    def send(self, request: HttpRequest, attempt: Attempt) -> HttpReply:
+    def send(self, request: HttpRequest, attempt: Attempt) -> HttpReply | HttpLines:
+        """One attempt; a streamed answer is returned once it has begun."""
+        if request.streamed:
+            return self._open(request, attempt)
         outgoing, chunks = _outgoing(self._client, request, attempt), []
         with _translated(outgoing, attempt) as described, closing(self._client.send(outgoing, stream=True)) as response:
             for chunk in response.iter_bytes():
                 chunks.append(chunk)
                 attempt.check(described)
         return _reply(response, chunks, described, attempt)
+
+    def _open(self, request: HttpRequest, attempt: Attempt) -> HttpReply | HttpLines:
+        outgoing = _outgoing(self._client, request, attempt)
+        with _translated(outgoing, attempt) as described:
+            response = self._client.send(outgoing, stream=True)
+            if _is_stream(response):
+                return HttpLines(response, outgoing, described, attempt)
+            with closing(response):
+                return _reply(response, [response.read()], described, attempt)
 
     def close(self) -> None:
         self._client.close()
@@ -49,7 +61,10 @@ class AsyncHttpSender:
     def __init__(self, url: str, headers: Mapping[str, str], transport: HttpTransport) -> None:
         self._client = httpx.AsyncClient(**_settings(url, headers, transport))
 
-    async def send(self, request: HttpRequest, attempt: Attempt) -> HttpReply:
+    async def send(self, request: HttpRequest, attempt: Attempt) -> HttpReply | AsyncHttpLines:
+        """One attempt; a streamed answer is returned once it has begun."""
+        if request.streamed:
+            return await self._open(request, attempt)
         outgoing, chunks = _outgoing(self._client, request, attempt), []
         with _translated(outgoing, attempt) as described:
             async with aclosing(await self._client.send(outgoing, stream=True)) as response:
@@ -58,8 +73,76 @@ class AsyncHttpSender:
                     attempt.check(described)
         return _reply(response, chunks, described, attempt)
 
+    async def _open(self, request: HttpRequest, attempt: Attempt) -> HttpReply | AsyncHttpLines:
+        outgoing = _outgoing(self._client, request, attempt)
+        with _translated(outgoing, attempt) as described:
+            response = await self._client.send(outgoing, stream=True)
+            if _is_stream(response):
+                return AsyncHttpLines(response, outgoing, described, attempt)
+            async with aclosing(response):
+                return _reply(response, [await response.aread()], described, attempt)
+
     async def close(self) -> None:
         await self._client.aclose()
+
+
+class HttpLines:
+    """Lines of an answer that is still coming."""
+
+    def __init__(self, response: httpx.Response, outgoing: httpx.Request, described: str, attempt: Attempt) -> None:
+        self._response = response
+        self._outgoing = outgoing
+        self._attempt = attempt
+        self.request = described
+        self.request_id = _request_id(response, attempt)
+
+    def __iter__(self) -> Iterator[str]:
+        splitter = _LineSplitter()
+        with _translated(self._outgoing, self._attempt) as described:
+            for chunk in self._response.iter_bytes():
+                yield from splitter.feed(chunk)
+                self._attempt.check(described)
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class AsyncHttpLines:
+    """Lines of an answer that is still coming."""
+
+    def __init__(self, response: httpx.Response, outgoing: httpx.Request, described: str, attempt: Attempt) -> None:
+        self._response = response
+        self._outgoing = outgoing
+        self._attempt = attempt
+        self.request = described
+        self.request_id = _request_id(response, attempt)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        splitter = _LineSplitter()
+        with _translated(self._outgoing, self._attempt) as described:
+            async for chunk in self._response.aiter_bytes():
+                for line in splitter.feed(chunk):
+                    yield line
+                self._attempt.check(described)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _LineSplitter:
+    """Lines end at line feeds only: JSON may hold every other character that Python takes for a line's end."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        return [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    kind = response.headers.get("content-type", "")
+    return response.status_code == 200 and kind.startswith("text/event-stream")
 
 
 def _settings(url: str, headers: Mapping[str, str], transport: HttpTransport) -> dict[str, Any]:
@@ -76,8 +159,9 @@ def _settings(url: str, headers: Mapping[str, str], transport: HttpTransport) ->
 def _outgoing(client: httpx.Client | httpx.AsyncClient, request: HttpRequest, attempt: Attempt) -> httpx.Request:
     limits = attempt.timeout
     headers = {**request.headers, **attempt.headers()}
-    if limits.read is not None:
-        headers[c.REQUEST_TIMEOUT_MS] = str(max(1, round(limits.read * 1000)))
+    patience = attempt.left() if request.streamed else limits.read
+    if patience is not None:
+        headers[c.REQUEST_TIMEOUT_MS] = str(max(1, round(patience * 1000)))
     timeout = httpx.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
     content = request.content if request.method == "POST" else None
     return client.build_request(request.method, request.path, headers=headers, content=content, timeout=timeout)
@@ -107,7 +191,7 @@ def _timed_out(phase: str, attempt: Attempt, known: Mapping[str, Any]) -> APITim
 
 
 def _reply(response: httpx.Response, chunks: list[bytes], described: str, attempt: Attempt) -> HttpReply:
-    request_id = response.headers.get(c.REQUEST_ID) or attempt.request_id
+    request_id = _request_id(response, attempt)
     log.debug("%s: %d (request id %s)", described, response.status_code, request_id)
     return HttpReply(
         status=response.status_code,
@@ -116,3 +200,7 @@ def _reply(response: httpx.Response, chunks: list[bytes], described: str, attemp
         request=described,
         request_id=request_id,
     )
+
+
+def _request_id(response: httpx.Response, attempt: Attempt) -> str:
+    return response.headers.get(c.REQUEST_ID) or attempt.request_id

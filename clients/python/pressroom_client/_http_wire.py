@@ -15,20 +15,25 @@ from ._errors import APIConnectionError, PressroomError, Unavailable, Unexpected
 from ._exchange import Exchange, InferCall, Target
 from ._forecast import ForecastCall
 from ._oip_http import infer_body, infer_result
+from ._text import TextCall
+from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo, TensorSpec
 
 log = logging.getLogger("pressroom_client")
 T = TypeVar("T")
 
+_JSON = {"Content-Type": "application/json"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class HttpRequest:
-    """What a sender needs to send."""
+    """What a sender needs to send. streamed: the answer is taken as lines while it comes."""
 
     method: str
     path: str
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
+    streamed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +54,24 @@ class HttpWire:
         self._clock = clock
 
     def forecast(self, call: ForecastCall) -> Exchange[ForecastResult]:
-        headers = {"Content-Type": "application/json"}
-        request = HttpRequest(method="POST", path="/v1/forecast", headers=headers, content=call.body)
+        request = HttpRequest(method="POST", path="/v1/forecast", headers=_JSON, content=call.body)
         return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
+
+    def text(self, call: TextCall) -> Exchange[TextResult]:
+        request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
+        return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
+
+    def stream(self, call: TextCall, follow: Callable[[Any], T]) -> Exchange[T]:
+        request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body, streamed=True)
+
+        def read(answer: Any) -> T:
+            if isinstance(answer, HttpReply):
+                self._check(answer)
+                message = f"expected a stream, got {answer.headers.get('content-type')}"
+                raise UnexpectedAnswer(message, request=answer.request, request_id=answer.request_id)
+            return follow(answer)
+
+        return Exchange(request=request, read=read)
 
     def infer(self, call: InferCall) -> Exchange[InferResult]:
         headers, body = infer_body(call)
