@@ -5,6 +5,7 @@ Start it alone with `pressroom serve forecast` or `bentoml serve services.foreca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from export.artifact import Artifact, ArtifactError, TensorSpec
 from models.errors import InputError
 from models.forecasting.frequency import Stamps
-from models.forecasting.pipeline import check_range, to_raw, to_tensors
+from models.forecasting.pipeline import SMALL, check_range, to_raw, to_tensors
 from models.forecasting.series import Window, read_series
 from models.forecasting.spec import ForecastSpec
 from models.forecasting.timestamps import EARLIEST, LATEST, check_instants
@@ -166,7 +167,7 @@ class ForecastModel(TensorModel):
             raise InputError(
                 "length_mismatch", f"{stamps.shape[1]} timestamps for {rows} rows of history", field="timestamps"
             )
-        if self.spec.frequency.is_regular(stamps) and stamps.min() >= EARLIEST and stamps.max() <= LATEST:
+        if self.spec.frequency.is_regular(stamps) and _within_years(stamps):
             return
         for i, row in enumerate(stamps):  # find the place to name
             check_instants(row, f"timestamps[{i}]")
@@ -225,9 +226,18 @@ def _runtime(artifact: Artifact, settings: Settings) -> Runtime:
     return TorchRuntime(network, ["forecast"], options)
 
 
+def _within_years(stamps: Stamps) -> bool:
+    """Whether regular stamps [B, L] lie in the years 1 to 9999."""
+    firsts: list[int] = stamps[:, 0].tolist()
+    lasts: list[int] = stamps[:, -1].tolist()
+    return min(firsts) >= EARLIEST and max(firsts) <= LATEST and max(lasts) <= LATEST
+
+
 def _finite(output: Tensors) -> npt.NDArray[np.float64]:
     """The forecast [B, H, C] of one request. Raises ApiError if the network made something else than numbers."""
     forecast = output["forecast"]
+    if forecast.size <= SMALL and math.isfinite(np.vdot(forecast, forecast)):
+        return forecast
     if not np.isfinite(forecast).all():
         raise ApiError("inference_failed", "the forecast is not finite", hint="check the history for extreme values")
     return forecast

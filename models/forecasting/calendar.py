@@ -30,12 +30,32 @@ def calendar_marks(stamps: Stamps, frequency: Frequency) -> Marks:
     Regular stamps of one step, which is nearly all of them, are cut from tables of whole blocks of time: neighbouring
     windows share a table, so a busy server computes almost no calendar at all.
     """
-    step = frequency.seconds
-    if step is None or len(stamps) > BLOCK or "week" in frequency.marks or not frequency.is_regular(stamps):
+    if not _in_tables(stamps, frequency):
         return _marks_of(stamps, frequency)
-    tick, phase = divmod(int(stamps[0]), step)
+    return _cut(int(stamps[0]), len(stamps), frequency)
+
+
+def batch_marks(stamps: Stamps, frequency: Frequency) -> Marks:
+    """The same for a batch: stamps int64 [B, L] -> float32 [B, L, M]."""
+    if not _in_tables(stamps, frequency):
+        return np.stack([calendar_marks(row, frequency) for row in stamps])
+    rows, length = stamps.shape
+    marks = np.empty((rows, length, len(frequency.marks)), dtype=np.float32)
+    for row, start in zip(marks, stamps[:, 0].tolist(), strict=True):
+        row[:] = _cut(start, length, frequency)
+    return marks
+
+
+def _in_tables(stamps: Stamps, frequency: Frequency) -> bool:
+    """Whether the marks of stamps [..., L] can be cut from tables."""
+    known = frequency.seconds is not None and "week" not in frequency.marks
+    return known and stamps.shape[-1] <= BLOCK and frequency.is_regular(stamps)
+
+
+def _cut(start: int, length: int, frequency: Frequency) -> Marks:
+    tick, phase = divmod(start, frequency.seconds or 1)
     block, first = divmod(tick, BLOCK)
-    return _table(block, phase, frequency)[first : first + len(stamps)]
+    return _table(block, phase, frequency)[first : first + length]
 
 
 @lru_cache(maxsize=256)  # 1,024 hourly stamps cost 16 kB an entry

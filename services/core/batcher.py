@@ -18,11 +18,13 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from time import perf_counter
 from typing import Protocol
+from weakref import ref
 
 from services.core.call import Call
 from services.core.circuit import Circuit
@@ -77,6 +79,9 @@ class Batcher:
         self.circuit = Circuit(policy.max_failures, policy.cooldown_s)
         self._queued_rows = 0
         self._running = False
+        self._batch: Sequence[Job] = ()  # what runs
+        self._deadline_timer: asyncio.TimerHandle | None = None  # one for all jobs: the earliest deadline
+        self._next_deadline = math.inf  # perf_counter seconds
         self._closed = False
         self._last_batch: tuple[int, int] = (1, 1)  # jobs, rows
         self._wait: asyncio.TimerHandle | None = None  # running out: start with what is there
@@ -95,6 +100,8 @@ class Batcher:
         pieces = [cut(tensors, self.policy.max_rows) for tensors in items]
         jobs = [job for piece in pieces for job in piece]
         self._enqueue(jobs, call)
+        if len(jobs) == 1:  # nearly every request
+            return [await self._outputs(jobs[0], call)]
         try:
             outputs = {job: await job.future for job in jobs}
         finally:
@@ -102,6 +109,15 @@ class Batcher:
                 self._release(job)
         call.ran(jobs[0].submitted, min(j.began for j in jobs), max(j.ended for j in jobs), jobs[0].batch_rows)
         return [glue([outputs[job] for job in piece]) for piece in pieces]
+
+    async def _outputs(self, job: Job, call: Call) -> Tensors:
+        try:
+            outputs = await job.future
+        except BaseException:
+            self._release(job)
+            raise
+        call.ran(job.submitted, job.began, job.ended, job.batch_rows)
+        return outputs
 
     async def close(self) -> None:
         """Refuse new work, finish what was accepted, stop the thread."""
@@ -118,9 +134,10 @@ class Batcher:
         self.circuit.check()
         loop = asyncio.get_running_loop()
         if call.deadline is not None:
-            until = loop.time() + call.deadline - perf_counter()
             for job in jobs:
-                job.timer = loop.call_at(until, _expire, job)
+                job.deadline = call.deadline
+            if call.deadline < self._next_deadline:
+                self._wake_at(call.deadline, loop)
         (self._interactive if call.interactive else self._patient).extend(jobs)
         self._idle.clear()
         self._count(rows)
@@ -136,9 +153,29 @@ class Batcher:
             retry_after_ms=wait_ms,
         )
 
+    def _wake_at(self, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._next_deadline = deadline
+        # a weak reference: a retired model must not stay in memory until the deadline of its last request
+        self._deadline_timer = loop.call_at(loop.time() + deadline - perf_counter(), _expire, ref(self))
+
+    def expire(self) -> None:
+        """Answer the jobs whose deadline has passed; wake again at the next deadline."""
+        now, following = perf_counter(), math.inf
+        for job in chain(self._interactive, self._patient, self._batch):
+            if job.future.done():
+                continue
+            if job.deadline <= now:
+                late = ApiError("deadline_exceeded", "the deadline passed before the model answered")
+                job.future.set_exception(late)
+            else:
+                following = min(following, job.deadline)
+        self._deadline_timer, self._next_deadline = None, math.inf
+        if following < math.inf:
+            self._wake_at(following, asyncio.get_running_loop())
+
     def _release(self, job: Job) -> None:
-        if job.timer is not None:
-            job.timer.cancel()
         if not job.future.done():
             job.future.cancel()
         elif not job.future.cancelled():
@@ -178,7 +215,7 @@ class Batcher:
         if not batch:
             self._idle.set()
             return
-        self._running = True
+        self._running, self._batch = True, batch
         loop = asyncio.get_running_loop()
         loop.run_in_executor(self._thread, self._execute, batch).add_done_callback(lambda f: self._finish(batch, f))
 
@@ -230,7 +267,7 @@ class Batcher:
         return outcomes
 
     def _finish(self, batch: list[Job], done: asyncio.Future[list[Outcome]]) -> None:
-        self._running = False
+        self._running, self._batch = False, ()
         for job, outcome in zip(batch, done.result(), strict=True):
             self._settle(job, outcome)
         self._measure(batch)
@@ -240,16 +277,21 @@ class Batcher:
             self._idle.set()
 
     def _settle(self, job: Job, outcome: Outcome) -> None:
-        was_open = self.circuit.is_open
-        (self.circuit.failed if isinstance(outcome, BaseException) else self.circuit.succeeded)()
-        if self.circuit.is_open != was_open:
-            self._observer.circuit(self.circuit.is_open)
+        failed = isinstance(outcome, BaseException)
+        if failed or self.circuit.troubled:
+            self._note(self.circuit.failed if failed else self.circuit.succeeded)
         if job.future.done():
             return
         if isinstance(outcome, BaseException):
             job.future.set_exception(_failure(outcome))
         else:
             job.future.set_result(outcome)
+
+    def _note(self, happened: Callable[[], None]) -> None:
+        was_open = self.circuit.is_open
+        happened()
+        if self.circuit.is_open != was_open:
+            self._observer.circuit(self.circuit.is_open)
 
     def _measure(self, batch: list[Job]) -> None:
         rows = sum(job.rows for job in batch)
@@ -266,6 +308,6 @@ def _failure(fault: BaseException) -> BaseException:
     )
 
 
-def _expire(job: Job) -> None:
-    if not job.future.done():
-        job.future.set_exception(ApiError("deadline_exceeded", "the deadline passed before the model answered"))
+def _expire(batcher: ref[Batcher]) -> None:
+    if (alive := batcher()) is not None:
+        alive.expire()

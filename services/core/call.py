@@ -18,6 +18,7 @@ from services.core.errors import ApiError
 if TYPE_CHECKING:
     from services.core.model import ServedModel
 
+STAGES = ("preprocess", "queue", "inference", "postprocess")
 PRIORITIES = ("interactive", "batch")
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -89,20 +90,28 @@ class Call:
         """When the request started, ISO 8601 in UTC."""
         return datetime.fromtimestamp(time() - (perf_counter() - self.started), UTC).isoformat(timespec="milliseconds")
 
+    def stage_seconds(self) -> tuple[float, float, float, float]:
+        """Seconds per stage, in the order of STAGES; they add up to finished - started."""
+        return (
+            self.submitted - self.started,
+            self.began - self.submitted,
+            self.ended - self.began,
+            self.finished - self.ended,
+        )
+
     def stages(self) -> dict[str, float]:
-        """Seconds per stage; they add up to finished - started."""
-        return {
-            "preprocess": self.submitted - self.started,
-            "queue": self.began - self.submitted,
-            "inference": self.ended - self.began,
-            "postprocess": self.finished - self.ended,
-        }
+        """Seconds per stage by name."""
+        return dict(zip(STAGES, self.stage_seconds(), strict=True))
 
     def timings(self) -> dict[str, float]:
         """Milliseconds per stage and in total, as callers see them."""
-        timings = {f"{stage}_ms": round(seconds * 1e3, 4) for stage, seconds in self.stages().items()}
-        timings["total_ms"] = round((self.finished - self.started) * 1e3, 4)
-        return timings
+        return {
+            "preprocess_ms": round((self.submitted - self.started) * 1e3, 4),
+            "queue_ms": round((self.began - self.submitted) * 1e3, 4),
+            "inference_ms": round((self.ended - self.began) * 1e3, 4),
+            "postprocess_ms": round((self.finished - self.ended) * 1e3, 4),
+            "total_ms": round((self.finished - self.started) * 1e3, 4),
+        }
 
     def explanation(self) -> dict[str, Any]:
         """Which model answered, and how: part of every answer."""

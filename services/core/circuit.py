@@ -32,6 +32,11 @@ class Circuit:
     def is_open(self) -> bool:
         return self._open_until is not None
 
+    @property
+    def troubled(self) -> bool:
+        """Whether the last request failed, or the circuit is open."""
+        return self._failures > 0 or self._open_until is not None
+
     def check(self) -> None:
         """Raise ApiError if the circuit is open; let one trial through once it has cooled down."""
         if self._open_until is None:

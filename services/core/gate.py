@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -79,6 +78,7 @@ class Gate:
         self._workers = settings.workers
         self._max_in_flight = settings.max_in_flight
         self._in_flight = 0
+        self._places = _Places(self)
         self._windows: dict[str, tuple[Key, list[Window]]] = {}
 
     def admit(self, scope: Scope | None, secret: str | None, local_address: str) -> Admission:
@@ -119,9 +119,12 @@ class Gate:
             )
         return Admission(key.id, self._count(key))
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> AbstractContextManager[None]:
         """Hold one of the places shared by all protocols. Raises ApiError (too_many_in_flight) if none is free."""
+        return self._places
+
+    def enter(self) -> None:
+        """Take a place; `leave` gives it back."""
         if self._in_flight >= self._max_in_flight:
             raise ApiError(
                 "too_many_in_flight",
@@ -130,10 +133,9 @@ class Gate:
                 retry_after_ms=100,
             )
         self._in_flight += 1
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
+
+    def leave(self) -> None:
+        self._in_flight -= 1
 
     def _count(self, key: Key) -> dict[str, str]:
         known = self._windows.get(key.id)
@@ -155,3 +157,16 @@ class Gate:
     def _windows_of(self, key: Key) -> list[Window]:
         limits = ((key.requests_per_minute, _MINUTE), (key.requests_per_day, _DAY))
         return [Window(max(1, limit // self._workers), seconds) for limit, seconds in limits if limit is not None]
+
+
+class _Places(AbstractContextManager[None]):
+    """`Gate.inside` without an object for every request."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> None:
+        self._gate.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._gate.leave()

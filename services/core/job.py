@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from time import perf_counter
 
 import numpy as np
@@ -15,14 +16,14 @@ Outcome = Tensors | BaseException
 class Job:
     """Tensors of one request (or one piece of it) and the future of its outcome."""
 
-    __slots__ = ("batch_rows", "began", "ended", "future", "key", "queued", "rows", "submitted", "tensors", "timer")
+    __slots__ = ("batch_rows", "began", "deadline", "ended", "future", "key", "queued", "rows", "submitted", "tensors")
 
     def __init__(self, tensors: Tensors, rows: int, future: asyncio.Future[Tensors]) -> None:
         self.tensors = tensors
         self.rows = rows
-        self.key = tuple((name, t.dtype.char, t.shape[1:]) for name, t in tensors.items())
+        self.key = tuple([(name, t.dtype.char, t.shape[1:]) for name, t in tensors.items()])
         self.future = future
-        self.timer: asyncio.TimerHandle | None = None
+        self.deadline = math.inf  # perf_counter seconds
         self.queued = True
         self.batch_rows = 0
         self.submitted = self.began = self.ended = perf_counter()

@@ -21,11 +21,10 @@ from weakref import WeakSet
 import prometheus_client as prom
 from prometheus_client import multiprocess
 
-from services.core.call import Call
+from services.core.call import STAGES, Call
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-STAGES = ("preprocess", "queue", "inference", "postprocess")
 PROTOCOLS = ("http", "grpc")
 
 REQUESTS = prom.Counter(
@@ -155,7 +154,7 @@ class ModelMetrics:
 
     def answered(self, call: Call) -> None:
         """A finished call: one request and its four stages."""
-        self._answered.append(((call.route, call.protocol), tuple(call.stages().values())))
+        self._answered.append(((call.route, call.protocol), call.stage_seconds()))
 
     def write(self) -> None:
         """Bring the series up to date."""

@@ -88,10 +88,14 @@ class ServedModel(ABC):
         answer = await self.answer(example["request"], Call("warm-up", "none", "warm-up"))
         got, expected = self.numbers(answer), self.numbers(example["response"])
         if got.shape != expected.shape or not np.allclose(got, expected, **example["tolerance"]):
-            raise ArtifactError(
-                f"{self.artifact.tag}: {EXAMPLE} is not reproduced: the served pipeline answers otherwise",
-                "`pressroom verify` shows where; export the checkpoint again on this machine",
-            )
+            raise self.not_reproduced()
+
+    def not_reproduced(self) -> ArtifactError:
+        """What `warm_up` raises."""
+        return ArtifactError(
+            f"{self.artifact.tag}: {EXAMPLE} is not reproduced: the served pipeline answers otherwise",
+            "`pressroom verify` shows where; export the checkpoint again on this machine",
+        )
 
     def announce(self, routes: list[str]) -> None:
         """Create the model's metric series: called once it is ready to serve."""
@@ -146,6 +150,7 @@ class TensorModel(ServedModel):
     def __init__(self, artifact: Artifact, runtime: Runtime, policy: BatchPolicy) -> None:
         super().__init__(artifact)
         self.policy = policy
+        self.passed: set[Any] = set()  # names, data types and shapes of tensors that need no second check
         self.batcher = Batcher(runtime.run, policy, self.metrics)
 
     @abstractmethod

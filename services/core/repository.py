@@ -59,6 +59,8 @@ class Repository:
             raise self._unknown(name)
         wanted = version or (call.pinned_version if call is not None else None)
         if not wanted:
+            if len(versions) == 1:
+                return next(iter(versions.values()))
             return versions[self._traffic.pick(name, list(versions), call.request_id if call is not None else "")]
         if wanted not in versions:
             raise ApiError(

@@ -19,12 +19,12 @@ import orjson
 
 from services.core.call import Call, read_priority, request_id_from
 from services.core.errors import ApiError
+from services.core.http.turn import Headers, Turn
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
 Envelope = Callable[[ApiError, str], dict[str, Any]]  # an error and the request's id as a document
 
 JSON = b"application/json"
@@ -65,6 +65,7 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, route: str, timeout_ms: int) -> None:
         self._receive = receive
         self._send = send
+        self._turn = Turn.of(receive)
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.call = Call(route, "http", request_id_from(self._header(b"x-request-id")))
         self.call.deadline = self.call.started + timeout_ms / 1000
@@ -122,6 +123,11 @@ class Exchange:
 
     async def _collect(self, limit: int) -> bytes:
         """The body as it comes, within the request's deadline: who sends slower must not keep a place for ever."""
+        body = None if self._turn is None else self._turn.take_body()
+        if body is not None:
+            if len(body) > limit:
+                await self._refuse_body(limit, len(body))
+            return body
         assert self.call.deadline is not None
         left = self.call.deadline - perf_counter()
         self._unread = True
@@ -176,6 +182,8 @@ class Exchange:
         """Await `work`, cancelling it if the caller goes away. Raises DisconnectedError then."""
         task = asyncio.current_task()
         assert task is not None
+        if self._turn is not None:
+            return await _while_there(self._turn, task, work)
         watch = asyncio.get_running_loop().create_task(self._watch(task))
         try:
             return await work
@@ -200,6 +208,9 @@ class Exchange:
             *self.extra_headers,
             *response.headers,
         ]
+        if self._turn is not None:
+            await self._turn.answer(response.status, headers, response.body)
+            return
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": response.body})
 
@@ -242,6 +253,22 @@ class Exchange:
         if self._unread or error.code == "payload_too_large":
             headers.append((b"connection", b"close"))  # bytes nobody read may follow on this connection
         return json_response(envelope(error, self.call.request_id), error.status.http, headers)
+
+
+async def _while_there(turn: Turn, task: asyncio.Task[Any], work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` in `task`, unless the caller goes away."""
+    if turn.disconnected:
+        work.close()
+        raise DisconnectedError
+    turn.watch(task.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if turn.disconnected and task.uncancel() == 0:
+            raise DisconnectedError from None
+        raise
+    finally:
+        turn.leave = None
 
 
 def read_json_object(body: bytes) -> dict[str, Any]:

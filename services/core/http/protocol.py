@@ -2,6 +2,9 @@
 
 A head (request line and headers) has to arrive within `HEAD_SECONDS` and in about `HEAD_BYTES`. Bytes are counted by
 the read, so that requests which arrive in one piece cost nothing: a head may exceed the limit by one read (256 KiB).
+
+What uvicorn does for every request and this server has no use for is left out: lines of an access log nobody reads,
+headers of proxies, a timer armed and cancelled.
 """
 
 from __future__ import annotations
@@ -9,8 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http import auto
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http import auto, httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from services.core.http.turn import Turn
 
 HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 10.0
@@ -21,6 +27,10 @@ class BoundedHeads(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.access_log = False
+        if isinstance(self.app, ProxyHeadersMiddleware):
+            self.app = self.app.app
+        self._idle_since: float | None = None  # loop seconds; None: a request is on its way
         self._in_head = True
         self._began_here = False  # the head began in the read being handled
         self._head_bytes = 0
@@ -32,7 +42,12 @@ class BoundedHeads(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
         super().connection_lost(exc)
+        if isinstance(self.cycle, Turn):
+            self.cycle.left()
 
     def data_received(self, data: bytes) -> None:
         self._began_here = False
@@ -55,6 +70,35 @@ class BoundedHeads(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
 
+    def on_response_complete(self) -> None:
+        """Start the next request that is waiting, or the keep-alive clock; its timer serves the whole connection."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._watch_idle(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _watch_idle(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_since is None:
+            return  # the answer to the request on its way starts the clock again
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._watch_idle(left)
+        else:
+            self.timeout_keep_alive_handler()
+
     def _wait_for_head(self) -> None:
         self._patience = self.loop.call_later(HEAD_SECONDS, self._hang_up, "The request's headers did not arrive.")
 
@@ -75,3 +119,4 @@ class BoundedHeads(HttpToolsProtocol):
 def bound_heads() -> None:
     """Let the uvicorn server that this process is about to start use the bounds."""
     auto.AutoHTTPProtocol = BoundedHeads
+    httptools_impl.RequestResponseCycle = Turn  # type: ignore[misc]

@@ -21,6 +21,7 @@ from services.core.errors import ApiError
 from services.core.http.exchange import Response, json_response, read_json_object
 from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
 
+KEPT_HEADER_BYTES, KEPT_HEADERS = 2048, 256
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 2**48  # numpy refuses to shape even an empty array beyond its address space
 HEADER_LENGTH = b"inference-header-content-length"
@@ -49,6 +50,18 @@ class InferRequest:
 def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
     """Read a request body. Raises ApiError naming the input and what is wrong with it."""
     length = _header_length(header_length, len(body))
+    if not KEPT_HEADER_BYTES >= length < len(body):
+        return _decode(body, length)
+    key = (body[:length], len(body))
+    layout = _LAYOUTS.get(key)
+    if layout is not None:
+        return layout.read(body)
+    request = _decode(body, length)
+    _keep_layout(key, request)
+    return request
+
+
+def _decode(body: bytes, length: int) -> InferRequest:
     document = read_json_object(body[:length] if length < len(body) else body)
     inputs = document.get("inputs")
     if not isinstance(inputs, list) or not inputs:
@@ -70,6 +83,45 @@ def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
         outputs=_wanted(document.get("outputs")),
         binary=parameters.get("binary_data_output") is True,
     )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the raw tensors of a request lie, and everything else its JSON header says.
+
+    tensors  name, data type, shape, elements, first byte
+    """
+
+    id: str
+    tensors: tuple[tuple[str, np.dtype[Any], tuple[int, ...], int, int], ...]
+    outputs: dict[str, bool | None] | None
+    binary: bool
+
+    def read(self, body: bytes) -> InferRequest:
+        """The request; its tensors are read-only views of the body."""
+        tensors = {
+            name: np.frombuffer(body, dtype, count, at).reshape(shape) for name, dtype, shape, count, at in self.tensors
+        }
+        return InferRequest(self.id, tensors, self.outputs, self.binary)
+
+
+_LAYOUTS: dict[tuple[bytes, int], Layout] = {}  # by JSON header and size of the body: callers repeat theirs
+
+
+def _keep_layout(key: tuple[bytes, int], request: InferRequest) -> None:
+    """Remember what a header said, if all of its tensors came raw and have a fixed size."""
+    header, size = key
+    tensors, at = [], len(header)
+    for name, tensor in request.tensors.items():
+        if tensor.size == 0 or tensor.dtype.kind == "O":
+            return
+        tensors.append((name, tensor.dtype, tensor.shape, tensor.size, at))
+        at += tensor.nbytes
+    if at != size:
+        return  # data in the header
+    if len(_LAYOUTS) >= KEPT_HEADERS:
+        _LAYOUTS.clear()
+    _LAYOUTS[key] = Layout(request.id, tuple(tensors), request.outputs, request.binary)
 
 
 def encode_response(document: dict[str, Any], outputs: Tensors, request: InferRequest) -> Response:
