@@ -221,7 +221,8 @@ class Exchange:
         """
         self.streamed = True
         try:
-            await self.until_disconnect(self._stream(parts))
+            async with aclosing(parts):
+                await self.until_disconnect(self._stream(parts))
         except DisconnectedError:
             raise
         except Exception as fault:
@@ -238,10 +239,9 @@ class Exchange:
             (b"x-request-id", self.call.request_id.encode()),
             *self.extra_headers,
         ]
-        async with aclosing(parts):
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-            async for part in parts:
-                await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for part in parts:
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     def refusal(self, error: ApiError, envelope: Envelope = ApiError.envelope) -> Response:
         """The envelope of an error as a response."""
