@@ -30,9 +30,10 @@ from export.progress import Report, silent
 from export.runner import GRAPH_FILE, WEIGHTS_FILE, Runner, module_runner, onnx_runner, torch_runner
 from export.store import Stored, check_tag, file_entries, store
 from models.errors import InputError
-from models.forecasting.architecture import Architecture, CheckpointError
+from models.forecasting.architecture import Architecture
 from models.forecasting.registry import UnknownArchitectureError, architecture, detect
 from models.forecasting.spec import ForecastSpec
+from models.statedict import CheckpointError
 
 RuntimeKind = Literal["onnx", "torch"]
 _STEPS = ("read the checkpoint", "read the data", "convert", "certify", "store")

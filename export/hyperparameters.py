@@ -19,7 +19,8 @@ from typing import Any
 
 from export.checkpoints import Checkpoint
 from export.errors import CheckpointFileError, HyperParameterError, OptionError
-from models.forecasting.architecture import Architecture, CheckpointError, ConfigError, ForecasterConfig
+from models.forecasting.architecture import Architecture, ConfigError, ForecasterConfig
+from models.statedict import CheckpointError
 
 FLAG, DIRECTORY, TENSORS, DATA, DEFAULT = "flag", "directory name", "tensor shapes", "data columns", "default"
 HINT = "state it with --set NAME=VALUE, --config FILE.json, or --settings OFFICIAL_DIRECTORY_NAME"

@@ -11,13 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
+from models import statedict
 from models.arm.config import ArmConfig
 from models.arm.normalisation import WINDOWS
 from models.arm.predictors import PREDICTORS
 from models.arm.transformer import LATENT
-from models.forecasting import statedict
-from models.forecasting.architecture import Translation
-from models.forecasting.statedict import Axis, Slot, axis_of, layer_count, linear, norm
+from models.statedict import Axis, Slot, Translation, axis_of, layer_count, linear, norm
 
 EXPERTS = "MoE_init.0"
 HINT = "check the hyper-parameters named above, and that this is a checkpoint of the official ARM"

@@ -10,8 +10,8 @@ from torch import nn
 
 from models import dlinear, patchtst
 from models.dlinear import DLinearConfig
-from models.forecasting.statedict import Slot
 from models.patchtst import PatchTSTConfig
+from models.statedict import Slot
 
 if TYPE_CHECKING:
     from models.arm.config import ArmConfig

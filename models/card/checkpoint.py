@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models import statedict
 from models.card.attention import smoothing_matrix
 from models.card.config import CardConfig
-from models.forecasting import statedict
-from models.forecasting.architecture import CheckpointError, Translation
-from models.forecasting.statedict import Axis, Slot, axis_of, batch_norm, layer_count, linear
+from models.statedict import Axis, CheckpointError, Slot, Translation, axis_of, batch_norm, layer_count, linear
 
 PREFIX = "model."
 OVER_TOKENS, OVER_CHANNELS = "Attentions_over_token", "Attentions_over_channel"

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from models.dlinear.config import DLinearConfig
-from models.forecasting.statedict import Slot, axis_of, linear
+from models.statedict import Slot, axis_of, linear
 
 _PARTS = (("Linear_Seasonal", "remainder"), ("Linear_Trend", "trend"))
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from models.statedict import Translation
+
 
 class ConfigError(ValueError):
     """A hyper-parameter cannot be used.
@@ -35,19 +37,6 @@ class ConfigError(ValueError):
         self.remedy = remedy
 
 
-class CheckpointError(ValueError):
-    """A state dict is not the one its hyper-parameters describe.
-
-    problems  one sentence per tensor: its name, its shape, the expected shape, the hyper-parameter to look at
-    hint      what to do about it
-    """
-
-    def __init__(self, problems: list[str], hint: str) -> None:
-        super().__init__("\n".join([*problems, f"hint: {hint}"]))
-        self.problems = problems
-        self.hint = hint
-
-
 class ForecasterConfig(Protocol):
     """The sizes every forecaster has, whatever the network."""
 
@@ -65,18 +54,6 @@ class ForecasterConfig(Protocol):
 
     def official(self) -> dict[str, Any]:
         """Every hyper-parameter under its official name; parsing it again gives an equal configuration."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """An official state dict under our names.
-
-    state    float32, complete for `load_state_dict(strict=True)`
-    dropped  official names of tensors that no forward pass reads, sorted
-    """
-
-    state: dict[str, Tensor]
-    dropped: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,9 @@ from typing import Any
 
 from torch import Tensor
 
-from models.forecasting import statedict
-from models.forecasting.architecture import CheckpointError, Translation
-from models.forecasting.statedict import Axis, Slot, axis_of, layer_count, linear, norm
+from models import statedict
 from models.itransformer.config import ITransformerConfig
+from models.statedict import Axis, CheckpointError, Slot, Translation, axis_of, layer_count, linear, norm
 
 LAYERS = "encoder.attn_layers"
 HINT = "check the hyper-parameters named above, and that this is a checkpoint of the official iTransformer"

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models import card, dlinear, itransformer, patchtst
-from models.forecasting import statedict
-from models.forecasting.architecture import Architecture, Translation
+from models import card, dlinear, itransformer, patchtst, statedict
+from models.forecasting.architecture import Architecture
 from models.lift.config import LIGHT, LiftConfig
+from models.statedict import Translation
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.forecasting import statedict
-from models.forecasting.architecture import CheckpointError, Translation
-from models.forecasting.statedict import Axis, Slot, axis_of, linear
+from models import statedict
 from models.lift.backbones import BACKBONES
 from models.lift.config import LIGHT, LiftConfig
+from models.statedict import Axis, CheckpointError, Slot, Translation, axis_of, linear
 
 BACKBONE, REFINER = "backbone.", "lead_refiner."
 MIX = "mix_layer."

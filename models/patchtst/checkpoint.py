@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from models.forecasting.statedict import Axis, Slot, axis_of, batch_norm, layer_count, linear
 from models.patchtst.config import PatchTSTConfig
+from models.statedict import Axis, Slot, axis_of, batch_norm, layer_count, linear
 
 _PLAIN, _DECOMPOSED = ("model",), ("model_res", "model_trend")
 

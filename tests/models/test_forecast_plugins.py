@@ -15,11 +15,12 @@ from export.golden.case import read_case
 from export.golden.plugins import run
 from models import arm, lift
 from models.arm.experts import Experts
-from models.forecasting.architecture import CheckpointError, ConfigError
+from models.forecasting.architecture import ConfigError
 from models.lift.estimator import ExactEstimator, LiveEstimator, normalise
 from models.lift.refiner import ComplexLinear
 from models.lift.spectrum import RealFourier
 from models.patchtst import PatchTST, PatchTSTConfig
+from models.statedict import CheckpointError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted([*GOLDEN.glob("lift/*.json"), *GOLDEN.glob("arm/*.json")])

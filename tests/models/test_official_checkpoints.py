@@ -12,8 +12,8 @@ import torch
 from forecasters import ROOT, Bundled
 from torch import Tensor
 
-from models.forecasting.architecture import CheckpointError
 from models.forecasting.registry import ARCHITECTURES, architecture, detect
+from models.statedict import CheckpointError
 
 Read = Callable[[str], Bundled]
 

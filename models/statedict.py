@@ -14,11 +14,34 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.forecasting.architecture import CheckpointError, Translation
-
 LISTED = 8  # problems spelled out before "and n more"
 
 Axis = tuple[int, str]  # size, the hyper-parameter (or rule) that asks for it; "" = always this size
+
+
+class CheckpointError(ValueError):
+    """A state dict is not the one its hyper-parameters describe.
+
+    problems  one sentence per tensor: its name, its shape, the expected shape, the hyper-parameter to look at
+    hint      what to do about it
+    """
+
+    def __init__(self, problems: list[str], hint: str) -> None:
+        super().__init__("\n".join([*problems, f"hint: {hint}"]))
+        self.problems = problems
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Translation:
+    """An official state dict under our names.
+
+    state    float32, complete for `load_state_dict(strict=True)`
+    dropped  official names of tensors that no forward pass reads, sorted
+    """
+
+    state: dict[str, Tensor]
+    dropped: list[str]
 
 
 @dataclass(frozen=True)
