@@ -1,0 +1,119 @@
+"""From a request of either route to its answer: read, submit, follow, write, whole or as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from services.core.call import Call
+from services.core.http.exchange import event
+from services.generation.request import GenerationRequest
+from services.openai.chat import Chat
+from services.openai.completions import Completions
+from services.openai.job import Engine, Job
+from services.openai.options import Options, Reader
+from services.openai.prompts import Prompt, answer_tokens
+
+if TYPE_CHECKING:
+    from services.core.model import ServedModel
+
+Json = dict[str, Any]
+Route = type[Completions] | type[Chat]
+
+END = b"data: [DONE]\n\n"
+
+
+class Answering:
+    """One request to one model, between its being read and its last word. Use it in `with`: leaving frees its slots.
+
+    Raises InputError or ApiError if the request cannot be used or taken in.
+    """
+
+    def __init__(self, route: Route, request: Json, call: Call, model: ServedModel, engine: Engine, reader: Reader):
+        prompts, self._options = route.read(request, reader)
+        self._shape = route(reader.tokenizer, self._options)
+        requests = [
+            one for prompt in prompts for one in _sequences(route, prompt, self._options, engine.context, reader)
+        ]
+        self._job = Job(engine, prompts, requests, call)
+        self._call = call
+        self._head = {
+            "id": f"{route.prefix}-{call.request_id}",
+            "object": route.name,
+            "created": int(time()),
+            "model": model.name,
+            "system_fingerprint": model.digest,
+        }
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._job.cancel()
+
+    async def whole(self) -> Json:
+        """The answer in one piece. Raises ApiError."""
+        async for choice, piece in self._job.pieces():
+            choice.add(piece)
+        self._job.finish()
+        choices = [self._shape.choice(choice) for choice in self._job.choices]
+        return {**self._head, "choices": choices, "usage": self._job.usage()}
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """The answer as events, from the first token on; the last of them explains the call. Raises ApiError."""
+        running = len(self._job.choices)
+        async for choice, piece in self._job.pieces():
+            if not choice.begun:
+                choice.begun = True
+                for opening in self._shape.opening(choice):
+                    yield self._chunk([opening])
+            choice.hold(piece)
+            if not piece.text and piece.finish_reason is None:
+                continue  # its tokens are the beginning of a character, or of a stop string
+            delta = self._shape.delta(choice, piece.text)
+            choice.tokens, choice.scores = [], []
+            running -= piece.finish_reason is not None
+            if not running:
+                self._job.finish()
+            yield self._chunk([delta], last=not running and not self._options.include_usage)
+        if self._options.include_usage:
+            yield self._chunk([], usage=self._job.usage(), last=True)
+        yield END
+
+    def _chunk(self, choices: list[Json], usage: Json | None = None, last: bool = False) -> bytes:
+        chunk = {**self._head, "object": self._shape.chunk_name, "choices": choices}
+        if self._options.include_usage:
+            chunk["usage"] = usage
+        return event(explained(chunk, self._call) if last else chunk)
+
+
+def explained(answer: Json, call: Call) -> Json:
+    """An answer with the explanation of its finished call, where OpenAI's clients look past it."""
+    return {**answer, "pressroom": call.explanation()}
+
+
+def _sequences(
+    route: Route, prompt: Prompt, options: Options, context: int, reader: Reader
+) -> Sequence[GenerationRequest]:
+    """One request a choice; choices differ by their seeds, and have logits processors of their own."""
+    field = route.prompt_field
+    request = GenerationRequest(
+        prompt=prompt.tokens,
+        max_tokens=answer_tokens(prompt, options.max_tokens, route.default_tokens, context, field),
+        stop=options.stop,
+        logprobs=options.logprobs,
+        prompt_logprobs=options.logprobs if options.echo else None,
+        grammar=options.grammar,
+        ignore_end=options.ignore_end,
+    )
+    seed = options.sampling.seed
+    return [
+        replace(
+            request,
+            sampling=replace(options.sampling, seed=None if seed is None else seed + i),
+            processors=reader.registry.make(options.processors, reader.spec, reader.tokenizer),
+        )
+        for i in range(options.choices)
+    ]
