@@ -51,6 +51,7 @@ class Call:
         "finished",
         "interactive",
         "model",
+        "named_deadline",
         "pinned_version",
         "protocol",
         "request_id",
@@ -65,6 +66,7 @@ class Call:
         self.protocol = protocol  # "http" or "grpc"
         self.request_id = request_id
         self.deadline = deadline  # perf_counter seconds, or None
+        self.named_deadline = False  # the caller's own, not the server's default
         self.interactive = True  # False: priority `batch`, served after interactive requests
         self.pinned_version: str | None = None  # X-Model-Version, for requests that name none
         self.traceparent: str | None = None  # the caller's trace

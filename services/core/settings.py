@@ -45,6 +45,7 @@ class Settings(BaseModel):
     max_request_rows: int = Field(1024, ge=1, description="rows (series) in one request; beyond: 422")
     body_limit_bytes: int = Field(16 * 2**20, ge=1024, description="largest request body or gRPC message, bytes")
     request_timeout_ms: int = Field(30_000, ge=1, description="deadline of a request that names none, ms")
+    llm_timeout_ms: int = Field(300_000, ge=1, description="the same for requests that generate text, ms")
     keys_file: str = Field("", description="TOML file of hashed API keys; empty: no keys, loopback callers only")
     insecure: bool = Field(False, description="serve callers beyond loopback without keys")
     tls_cert: str = Field("", description="PEM certificate chain; with tls_key switches TLS on, HTTP and gRPC")

@@ -98,6 +98,7 @@ class Exchange:
                 field="X-Request-Timeout-Ms",
             )
         self.call.deadline = self.call.started + int(raw) / 1000
+        self.call.named_deadline = True
 
     def _header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

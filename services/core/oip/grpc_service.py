@@ -159,6 +159,7 @@ class InferenceService:
     def _call(self, context: Any, sent: Metadata) -> Call:
         call = Call(INFER_ROUTE, "grpc", request_id_from(sent.get("x-request-id")))
         remaining = context.time_remaining()
+        call.named_deadline = remaining is not None
         call.deadline = perf_counter() + (self._settings.request_timeout_ms / 1000 if remaining is None else remaining)
         return call
 
