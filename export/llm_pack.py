@@ -125,18 +125,13 @@ class _Packer:
                 packed.append(pack24(ordered, short=short))
             except PackingError as error:
                 raise ConversionError(f"{node.name}: {error}", _REMEDY) from error
-            if not np.array_equal(unpack24(packed[-1]), ordered):
+            if not np.array_equal(unpack24(packed[-1], *ordered.shape), ordered):
                 raise ConversionError(f"{node.name}: unpacking does not give back the weights", "report it")
-        values = np.concatenate([one.values for one in packed])
-        pattern = np.concatenate([one.pattern for one in packed])
-        inputs = [
-            node.input[0],
-            self._add(f"{node.input[1]}.values", values, TensorProto.BFLOAT16 if short else TensorProto.FLOAT),
-            self._add(f"{node.input[1]}.pattern", pattern, TensorProto.UINT32),
-        ]
+        records = np.concatenate(packed)
+        inputs = [node.input[0], self._add(f"{node.input[1]}.records", records, TensorProto.UINT8)]
         if orders:
             inputs.append(self._add(f"{node.input[1]}.order", np.stack(orders).astype(np.int32), TensorProto.INT32))
-        self._count(short, len(inputs) == 4, weight.nbytes, values.nbytes + pattern.nbytes)
+        self._count(short, bool(orders), weight.nbytes, records.nbytes)
         return _op("PackedLinear24", node, inputs, in_features=weight.shape[1], rows=rows)
 
     def _parts(

@@ -14,7 +14,7 @@ struct Avx2 {
   static F zero() { return _mm256_setzero_ps(); }
   static F load(const float* from) { return _mm256_loadu_ps(from); }
   static void store(float* to, F value) { _mm256_storeu_ps(to, value); }
-  static I words(const uint32_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
+  static I words(const char* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
   template <int BITS>
   static I shift(I value) { return _mm256_srli_epi32(value, BITS); }
   static F low(I both) { return _mm256_castsi256_ps(_mm256_slli_epi32(both, 16)); }

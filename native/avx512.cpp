@@ -14,7 +14,7 @@ struct Avx512 {
   static F zero() { return _mm512_setzero_ps(); }
   static F load(const float* from) { return _mm512_loadu_ps(from); }
   static void store(float* to, F value) { _mm512_storeu_ps(to, value); }
-  static I words(const uint32_t* from) { return _mm512_loadu_si512(from); }
+  static I words(const char* from) { return _mm512_loadu_si512(from); }
   template <int BITS>
   static I shift(I value) { return _mm512_srli_epi32(value, BITS); }
   static F low(I both) { return _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)); }

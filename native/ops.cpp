@@ -1,6 +1,7 @@
 // The library onnxruntime loads: ops of the domain `pressroom`, version 1.
 //
-// PackedLinear24  X float [.., in], values, pattern, order int32 [parts, in] (optional)  ->  Y float [.., out]
+// PackedLinear24  X float [.., in], records uint8 [tiles, blocks, bytes], order int32 [parts, in] (optional)
+//                 ->  Y float [.., out]
 //   attributes  in_features (int), rows (ints: outputs of each part; parts are packed one after the other)
 //   order       part p reads X[.., order[p]]: a layer whose 2:4 groups hold in that order of its inputs
 // Linear16        X float [.., in], values  ->  Y float [.., out];         attributes in_features, out_features
@@ -26,6 +27,7 @@ namespace {
 using ort::Api;
 using pressroom::Batch;
 using pressroom::Linear;
+using pressroom::record_bytes;
 using pressroom::TILE;
 using pressroom::Values;
 
@@ -159,14 +161,12 @@ void expect_width(const Api& api, const Tensor& x, size_t inputs) {
 class PackedLinear24 {
  public:
   static constexpr const char* NAME = "PackedLinear24";
-  static constexpr int INPUTS[] = {ort::FLOAT, ort::UNDEFINED, ort::UINT32, ort::INT32};
-  static constexpr size_t OPTIONAL_FROM = 3;
+  static constexpr int INPUTS[] = {ort::FLOAT, ort::UINT8, ort::INT32};
+  static constexpr size_t OPTIONAL_FROM = 2;
 
   PackedLinear24(const Api& api, const OrtKernelInfo* info) : run_(chosen_level(api).sparse) {
     inputs_ = size_attribute(api, info, "in_features", pressroom::GROUP);
-    const Tensor values = weight(api, info, 1, "values"), pattern = weight(api, info, 2, "pattern");
-    if (values.type != ort::FLOAT && values.type != ort::BFLOAT16) refuse(api, "values: must be float or bfloat16");
-    add_parts(api, part_rows(api, info), values, pattern);
+    add_parts(api, part_rows(api, info), weight(api, info, 1, "records"));
     read_order(api, info);
   }
 
@@ -195,26 +195,24 @@ class PackedLinear24 {
     return rows;
   }
 
-  void add_parts(const Api& api, const std::vector<int64_t>& rows, const Tensor& values, const Tensor& pattern) {
-    const Values kind = values.type == ort::FLOAT ? Values::FLOAT32 : Values::BFLOAT16;
-    const size_t bytes = kind == Values::FLOAT32 ? 4 : 2;
-    size_t value_count = 0, word_count = 0;
+  // The length of a record tells what kind of values it holds.
+  void add_parts(const Api& api, const std::vector<int64_t>& rows, const Tensor& records) {
+    const size_t bytes = records.shape.empty() ? 0 : static_cast<size_t>(records.shape.back());
+    const Values kind = bytes == record_bytes(Values::BFLOAT16) ? Values::BFLOAT16 : Values::FLOAT32;
+    if (bytes != record_bytes(kind)) refuse(api, "records: of " + std::to_string(bytes) + " bytes are not known");
+    size_t offset = 0;
     for (const int64_t one : rows) {
-      Linear part{static_cast<const char*>(values.data) + value_count * bytes,
-                  static_cast<const uint32_t*>(pattern.data) + word_count, kind, inputs_, static_cast<size_t>(one)};
-      parts_.push_back(part);
-      outputs_ += part.outputs;
-      value_count += part.tiles() * part.groups() * TILE * 2;
-      word_count += part.tiles() * part.blocks() * TILE;
+      parts_.push_back({static_cast<const char*>(records.data) + offset, kind, inputs_, static_cast<size_t>(one)});
+      outputs_ += parts_.back().outputs;
+      offset += parts_.back().tiles() * parts_.back().blocks() * bytes;
     }
-    expect(api, "values", values, value_count);
-    expect(api, "pattern", pattern, word_count);
+    expect(api, "records", records, offset);
   }
 
   void read_order(const Api& api, const OrtKernelInfo* info) {
     int is_constant = 0;
     const OrtValue* value = nullptr;
-    OrtStatus* absent = api.constant_input(info, 3, &is_constant, &value);
+    OrtStatus* absent = api.constant_input(info, 2, &is_constant, &value);
     if (absent) api.release_status(absent);
     if (absent || !is_constant || !value) return;
     const Tensor order = read(api, value);
@@ -242,11 +240,11 @@ class PackedLinear24 {
 };
 
 Linear dense_layer(const Api& api, const OrtKernelInfo* info) {
-  Linear layer{nullptr, nullptr, Values::BFLOAT16, size_attribute(api, info, "in_features", 2),
+  Linear layer{nullptr, Values::BFLOAT16, size_attribute(api, info, "in_features", 2),
                size_attribute(api, info, "out_features", 1)};
   const Tensor values = weight(api, info, 1, "values");
   expect(api, "values", values, layer.tiles() * TILE * layer.inputs);
-  layer.values = values.data;
+  layer.weights = values.data;
   return layer;
 }
 
@@ -297,7 +295,7 @@ class Embedding16 {
 
  private:
   void copy_row(size_t row, float* y) const {
-    const auto* pairs = static_cast<const uint32_t*>(layer_.values) + row / TILE * layer_.inputs / 2 * TILE + row % TILE;
+    const auto* pairs = static_cast<const uint32_t*>(layer_.weights) + row / TILE * layer_.inputs / 2 * TILE + row % TILE;
     for (size_t i = 0; i < layer_.inputs; i += 2, pairs += TILE) {
       const uint32_t two[] = {*pairs << 16, *pairs & 0xffff0000u};
       std::memcpy(y + i, two, sizeof two);

@@ -20,7 +20,7 @@ namespace ort {
 
 constexpr uint32_t INTERFACE = 17;
 
-enum Element : int { UNDEFINED = 0, FLOAT = 1, INT32 = 6, INT64 = 7, UINT32 = 12, BFLOAT16 = 16 };
+enum Element : int { UNDEFINED = 0, FLOAT = 1, UINT8 = 2, INT32 = 6, INT64 = 7, BFLOAT16 = 16 };
 enum Presence : int { REQUIRED = 0, OPTIONAL = 1 };
 enum ErrorCode : int { FAIL = 1, INVALID_ARGUMENT = 2 };
 

@@ -24,7 +24,7 @@ struct Portable {
   static F zero() { return each([](size_t) { return 0.0f; }); }
   static F load(const float* from) { return each([=](size_t i) { return from[i]; }); }
   static void store(float* to, const F& value) { std::memcpy(to, value.lane, sizeof value.lane); }
-  static I words(const uint32_t* from) {
+  static I words(const char* from) {
     I out;
     std::memcpy(out.lane, from, sizeof out.lane);
     return out;

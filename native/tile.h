@@ -14,10 +14,11 @@
 namespace {
 
 using pressroom::Batch;
+using pressroom::BLOCK;
 using pressroom::GROUP;
 using pressroom::Linear;
-using pressroom::PATTERN_GROUPS;
 using pressroom::TILE;
+using pressroom::Values;
 
 constexpr size_t CACHED_BYTES = 256 * 1024;  // inputs gone over again for each tile: they should stay in the second-level cache
 
@@ -34,15 +35,12 @@ void join(typename V::F (&sums)[M][SIDE], typename V::F (&other)[M][SIDE]) {
 }
 
 // Weights of 2:4 groups: two values a lane and where in the group they stand.
-template <class V, class T>
+template <class V, Values KIND>
 struct Sparse {
-  static constexpr size_t VALUE_STEP = TILE * 2 * sizeof(T);  // bytes a group
-
-  static size_t tile_bytes(const Linear& w) { return w.groups() * VALUE_STEP; }
-  static size_t tile_words(const Linear& w) { return w.blocks() * TILE; }
+  static size_t tile_bytes(const Linear& w) { return w.blocks() * pressroom::record_bytes(KIND); }
   static void pair(const char* values, typename V::F& first, typename V::F& second) {
-    if constexpr (sizeof(T) == 2) {
-      const typename V::I both = V::words(reinterpret_cast<const uint32_t*>(values));
+    if constexpr (KIND == Values::BFLOAT16) {
+      const typename V::I both = V::words(values);
       first = V::low(both);
       second = V::high(both);
     } else {
@@ -51,22 +49,22 @@ struct Sparse {
     }
   }
 
-  // Sums of M rows of x over SIDE pieces of LANES outputs that lie `value_gap` bytes and `word_gap` words apart.
+  // Sums of M rows of x over SIDE pieces of LANES outputs, whose weights begin `gap` bytes apart.
   template <int M, int SIDE>
-  static void sum(const Linear& w, const char* values, const uint32_t* pattern, size_t value_gap, size_t word_gap,
-                  const float* x, size_t stride, typename V::F (&sums)[M][SIDE]) {
+  static void sum(const Linear& w, const char* weights, size_t gap, const float* x, size_t stride,
+                  typename V::F (&sums)[M][SIDE]) {
     typename V::F other[M][SIDE];
     clear<V, M, SIDE>(sums);
     clear<V, M, SIDE>(other);
     const size_t groups = w.groups();
-    for (size_t start = 0; start < groups; start += PATTERN_GROUPS, pattern += TILE) {
+    for (size_t start = 0; start < groups; start += BLOCK) {
       typename V::I where[SIDE];
-      for (int s = 0; s < SIDE; ++s) where[s] = V::words(pattern + s * word_gap);
-      const size_t here = std::min(PATTERN_GROUPS, groups - start);
+      for (int s = 0; s < SIDE; ++s) where[s] = V::words(weights + s * gap);
+      weights += TILE * sizeof(uint32_t);
       const auto step = [&](size_t) {
         for (int s = 0; s < SIDE; ++s) {
           typename V::F first, second;
-          pair(values + s * value_gap, first, second);
+          pair(weights + s * gap, first, second);
           const typename V::I next = V::template shift<2>(where[s]);
           for (int m = 0; m < M; ++m) {
             const typename V::F quad = V::quad(x + m * stride);
@@ -75,14 +73,14 @@ struct Sparse {
           }
           where[s] = V::template shift<4>(where[s]);
         }
-        values += VALUE_STEP;
+        weights += pressroom::value_bytes(KIND);
         x += GROUP;
       };
-      if (here == PATTERN_GROUPS) {
+      if (groups - start >= BLOCK) {
 #pragma GCC unroll 8
-        for (size_t j = 0; j < PATTERN_GROUPS; ++j) step(j);
+        for (size_t j = 0; j < BLOCK; ++j) step(j);
       } else {
-        for (size_t j = 0; j < here; ++j) step(j);
+        for (size_t j = start; j < groups; ++j) step(j);
       }
     }
     join<V, M, SIDE>(sums, other);
@@ -92,20 +90,19 @@ struct Sparse {
 // Dense bfloat16 weights: inputs 2k and 2k+1 in the two halves of a lane's word.
 template <class V>
 struct Dense {
-  static constexpr size_t VALUE_STEP = TILE * 4;
+  static constexpr size_t PAIR_BYTES = TILE * 4;
 
-  static size_t tile_bytes(const Linear& w) { return w.inputs / 2 * VALUE_STEP; }
-  static size_t tile_words(const Linear&) { return 0; }
+  static size_t tile_bytes(const Linear& w) { return w.inputs / 2 * PAIR_BYTES; }
 
   template <int M, int SIDE>
-  static void sum(const Linear& w, const char* values, const uint32_t*, size_t value_gap, size_t, const float* x,
-                  size_t stride, typename V::F (&sums)[M][SIDE]) {
+  static void sum(const Linear& w, const char* weights, size_t gap, const float* x, size_t stride,
+                  typename V::F (&sums)[M][SIDE]) {
     typename V::F other[M][SIDE];
     clear<V, M, SIDE>(sums);
     clear<V, M, SIDE>(other);
-    for (size_t pairs = w.inputs / 2; pairs > 0; --pairs, values += VALUE_STEP, x += 2) {
+    for (size_t pairs = w.inputs / 2; pairs > 0; --pairs, weights += PAIR_BYTES, x += 2) {
       for (int s = 0; s < SIDE; ++s) {
-        const typename V::I both = V::words(reinterpret_cast<const uint32_t*>(values + s * value_gap));
+        const typename V::I both = V::words(weights + s * gap);
         const typename V::F even = V::low(both), odd = V::high(both);
         for (int m = 0; m < M; ++m) {
           sums[m][s] = V::fma(even, V::once(x[m * stride]), sums[m][s]);
@@ -129,18 +126,13 @@ void put(float* y, typename V::F sums, size_t left) {
   }
 }
 
-// SIDE pieces of LANES outputs from `output` on, for M rows of the batch.
+// SIDE pieces of LANES outputs from `output` on, all of one tile, for M rows of the batch.
 template <class V, class Weights, int M, int SIDE>
 void piece(const Linear& w, const Batch& batch, size_t row, size_t output) {
-  const size_t tile = output / TILE, lane = output % TILE;
-  const char* values = static_cast<const char*>(w.values) + tile * Weights::tile_bytes(w) + lane * 4;
-  const uint32_t* pattern = w.pattern + tile * Weights::tile_words(w) + lane;
-  const bool whole = V::LANES == TILE;  // pieces are neighbouring tiles, else parts of one tile
-  const size_t value_gap = whole ? Weights::tile_bytes(w) : V::LANES * 4;
-  const size_t word_gap = whole ? Weights::tile_words(w) : V::LANES;
+  constexpr size_t GAP = V::LANES * 4;
+  const char* weights = static_cast<const char*>(w.weights) + output / TILE * Weights::tile_bytes(w) + output % TILE * 4;
   typename V::F sums[M][SIDE];
-  Weights::template sum<M, SIDE>(w, values, pattern, value_gap, word_gap, batch.x + row * batch.x_stride,
-                                 batch.x_stride, sums);
+  Weights::template sum<M, SIDE>(w, weights, GAP, batch.x + row * batch.x_stride, batch.x_stride, sums);
   for (int m = 0; m < M; ++m)
     for (int s = 0; s < SIDE; ++s) {
       const size_t first = output + s * V::LANES;
@@ -159,12 +151,9 @@ void rest(const Linear& w, const Batch& batch, size_t row, size_t rows, size_t o
 
 template <class V, class Weights>
 void run(const Linear& w, const Batch& batch, size_t first, size_t last) {
-  constexpr size_t SIDE = 2;  // two independent chains of sums where one row alone would wait for each result
+  constexpr int WHOLE = TILE / V::LANES;  // pieces of a tile: one row alone takes them together, in one pass over memory
   if (batch.rows == 1) {
-    size_t output = first * TILE;
-    const size_t end = last * TILE;
-    for (; output + SIDE * V::LANES <= end; output += SIDE * V::LANES) piece<V, Weights, 1, SIDE>(w, batch, 0, output);
-    for (; output < end; output += V::LANES) piece<V, Weights, 1, 1>(w, batch, 0, output);
+    for (size_t tile = first; tile < last; ++tile) piece<V, Weights, 1, WHOLE>(w, batch, 0, tile * TILE);
     return;
   }
   const size_t cached = std::max<size_t>(V::ROWS, CACHED_BYTES / (w.inputs * sizeof(float)) / V::ROWS * V::ROWS);
@@ -180,8 +169,8 @@ void run(const Linear& w, const Batch& batch, size_t first, size_t last) {
 
 template <class V>
 void run_sparse(const Linear& w, const Batch& batch, size_t first, size_t last) {
-  if (w.kind == pressroom::Values::BFLOAT16) return run<V, Sparse<V, uint16_t>>(w, batch, first, last);
-  run<V, Sparse<V, float>>(w, batch, first, last);
+  if (w.kind == Values::BFLOAT16) return run<V, Sparse<V, Values::BFLOAT16>>(w, batch, first, last);
+  run<V, Sparse<V, Values::FLOAT32>>(w, batch, first, last);
 }
 
 template <class V>
