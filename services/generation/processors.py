@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from models.errors import InputError
 from models.llm.spec import LanguageModelSpec
-from services.generation.request import LogitsProcessor
+from services.generation.request import Logits, LogitsProcessor
 from services.generation.tokenizer import Tokenizer
 
 Factory = Callable[[Any, LanguageModelSpec, Tokenizer], LogitsProcessor]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedProcessor:
+    """A processor and what it was made of, so that an engine in another process can make it again."""
+
+    name: str
+    argument: Any
+    processor: LogitsProcessor
+
+    def __call__(self, prompt: Sequence[int], generated: Sequence[int], logits: Logits) -> None:
+        self.processor(prompt, generated, logits)
 
 
 class ProcessorRegistry:
@@ -36,7 +49,7 @@ class ProcessorRegistry:
 
     def make(
         self, arguments: Mapping[str, Any], spec: LanguageModelSpec, tokenizer: Tokenizer
-    ) -> tuple[LogitsProcessor, ...]:
+    ) -> tuple[NamedProcessor, ...]:
         """Processors of one sequence. Raises InputError, with the field named."""
         if unknown := sorted(set(arguments) - set(self._factories)):
             known = ", ".join(self._factories) or "none"
@@ -47,4 +60,9 @@ class ProcessorRegistry:
                 hint=f"known: {known}",
             )
         named = [(name, factory) for name, factory in self._factories.items() if name in arguments]
-        return tuple(factory(arguments[name], spec, tokenizer) for name, factory in named)
+        return tuple(
+            NamedProcessor(name, arguments[name], factory(arguments[name], spec, tokenizer)) for name, factory in named
+        )
+
+
+REGISTRY = ProcessorRegistry()  # of this server; a feature registers its own when it is imported
