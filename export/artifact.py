@@ -62,7 +62,7 @@ class Source(_Frozen):
     """The checkpoint that was pressed: bare file name, format, sha256, and what was not taken over."""
 
     file: str
-    format: Literal["pth", "safetensors"]
+    format: Literal["pth", "safetensors", "gguf"]
     sha256: str
     tensors: int
     dropped: list[str] = []  # official tensor names the forward pass never reads

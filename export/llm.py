@@ -1,0 +1,233 @@
+"""Press a language model: Hugging Face folder, GGUF file or the embedded model -> verified artifact in the store.
+
+open -> check -> reference answers -> build -> fit the graph -> certify -> example -> describe -> store
+The reference is let go before the graph is built, so that the peak is the larger of the two, not their sum. Nothing
+is stored unless every step succeeded, and nothing uses the network.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from export import llm_parity as parity
+from export import llm_reference as reference
+from export.artifact import EXAMPLE, PARITY, Metric
+from export.errors import CheckpointFileError, OptionError
+from export.hugging_face import load_network, load_tokenizer
+from export.llm_builder import build
+from export.llm_cases import LONG, TEXTS, Case, plan_prompts, save_cases
+from export.llm_checks import check_folder
+from export.llm_example import Completer, make_example
+from export.llm_folder import ModelFolder
+from export.llm_graph import GRAPH, fit
+from export.llm_manifest import LlmFacts, described
+from export.llm_memory import PeakMemory
+from export.llm_origin import official, publication, source
+from export.llm_quality import Quality, graph_perplexity
+from export.llm_receipt import RECEIPT, Receipt, read_receipt
+from export.llm_source import open_model
+from export.llm_text import TokenText, equal_windows, read_tokens
+from export.llm_tokens import CHAT_TEMPLATE, check_tokenizer, special_tokens, write_tokenizer
+from export.progress import Report, silent
+from export.prune import bundled_text
+from export.store import Stored, check_tag, file_entries, store
+from models.llm.spec import PRECISIONS, LanguageModelSpec, Precision
+
+_STEPS = ("open the model", "ask the reference", "build the graph", "certify", "store")
+_ROOM = 0.7  # of the free memory for the reference; what does not fit is read from disk layer by layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmJob:
+    """Everything `pressroom export llm` was told.
+
+    evaluation  held text for perplexity and the long prompt; None: the repository's cut of WikiText-2
+    windows     sequences of `tokens` tokens (or the context, if that is shorter) perplexity is measured on
+    licence     of the weights, where the model's card does not say it
+    """
+
+    model: str
+    name: str
+    version: str | None = None
+    precision: Precision = "int8"
+    evaluation: Path | None = None
+    windows: int = 8
+    tokens: int = 512
+    licence: str | None = None
+    extra_metrics: tuple[Metric, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise OptionError(f"precision {self.precision!r} is not known", f"choose {', '.join(PRECISIONS)}")
+        if self.windows < 1 or self.tokens < 2:
+            raise OptionError("perplexity needs at least one window of two tokens", "leave both options away")
+
+
+@dataclass(frozen=True)
+class Pressed:
+    """A finished export: where it is stored, its certificate, its metrics, and the most memory it held at once."""
+
+    stored: Stored
+    certificate: dict[str, Any]
+    metrics: list[Metric]
+    notes: list[str]
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """A readable, checked model."""
+
+    folder: ModelFolder
+    tokenizer: Any
+    spec: LanguageModelSpec
+    receipt: Receipt | None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the reference said: the cases, and its perplexity on windows int64 [n, T] of a text."""
+
+    cases: list[Case]
+    text: TokenText
+    windows: Tensor
+    perplexity: float
+
+
+def press(job: LlmJob, report: Report = silent, work: Path | None = None) -> Pressed:
+    """Press one model. Raises ExportError with the reason and the way out; then nothing was stored.
+
+    work  folder for what is made on the way; a GGUF file unpacked there is found again. None: a temporary one
+    """
+    check_tag(job.name, job.version)
+    with tempfile.TemporaryDirectory(prefix="pressroom-") as scratch, PeakMemory() as memory:
+        made, files = Path(scratch) / "made", Path(scratch) / "files"
+        made.mkdir()
+        files.mkdir()
+        report(_STEPS[0], 0, len(_STEPS))
+        model = open_checked(job, work or made, report)
+        write_tokenizer(model.tokenizer, files)
+        check_tokenizer(model.tokenizer, files, list(TEXTS.values()))
+        report(_STEPS[1], 1, len(_STEPS))
+        answers = ask(model, job)
+        report(_STEPS[2], 2, len(_STEPS))
+        tied = bool(model.folder.config.get("tie_word_embeddings"))
+        width = model.folder.config["hidden_size"]
+        opset = fit(build(model.folder.path, job.precision, made), files, width=width, tied=tied)
+        report(_STEPS[3], 3, len(_STEPS))
+        certificate = certify(model, answers, opset, files)
+        report(_STEPS[4], 4, len(_STEPS))
+        if model.receipt is not None:
+            shutil.copyfile(model.folder.path / RECEIPT, files / RECEIPT)
+        facts = describe(model, job, certificate, opset, files)
+        manifest_for = partial(facts.manifest, job.name)
+        stored = store(manifest_for, files, name=job.name, version=job.version, verdict=certificate["verdict"])
+    report(_STEPS[4], len(_STEPS), len(_STEPS))
+    return Pressed(stored, certificate, facts.metrics, facts.source.notes, memory.peak_bytes)
+
+
+def open_checked(job: LlmJob, work: Path, report: Report) -> Model:
+    """The model with its tokenizer, its sizes and, if it was pruned, its receipt."""
+    folder = open_model(job.model, work, report)
+    check_folder(folder)
+    receipt = read_receipt(folder)
+    tokenizer = load_tokenizer(folder.path)
+    return Model(folder, tokenizer, make_spec(folder, tokenizer, job.precision), receipt)
+
+
+def make_spec(folder: ModelFolder, tokenizer: Any, precision: Precision) -> LanguageModelSpec:
+    """Sizes from config.json, special tokens from the tokenizer."""
+    config, special = folder.config, special_tokens(folder, tokenizer)
+    heads = config["num_attention_heads"]
+    try:
+        return LanguageModelSpec(
+            vocabulary=config["vocab_size"],
+            layers=config["num_hidden_layers"],
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+            context_length=config["max_position_embeddings"],
+            precision=precision,
+            bos_token=special.bos,
+            end_tokens=special.ends,
+            add_bos=special.add_bos,
+            bos_text=special.bos_text,
+            eos_text=special.eos_text,
+        )
+    except ValueError as error:
+        raise CheckpointFileError(f"config.json and tokenizer disagree: {error}", "take both from one model") from error
+
+
+def ask(model: Model, job: LlmJob) -> Answers:
+    """The reference's answers; the reference itself is gone when they are returned."""
+    text = read_tokens(_evaluation(job), model.tokenizer)
+    windows = equal_windows(text, job.windows, min(job.tokens, model.spec.context_length))
+    prompts = plan_prompts(model.tokenizer, model.spec, text.ids[:LONG].tolist())
+    with tempfile.TemporaryDirectory(prefix="pressroom-") as offload:
+        room = int(_ROOM * psutil.virtual_memory().available)
+        network = load_network(model.folder.path, room=room, offload=Path(offload))
+        cases = [reference.answer(network, name, given) for name, given in prompts.items()]
+        return Answers(cases, text, windows, reference.perplexity(network, windows))
+
+
+def certify(model: Model, answers: Answers, opset: int, files: Path) -> dict[str, Any]:
+    """Make the parity certificate and the example, or raise ParityError."""
+    spec, graph = model.spec, files / GRAPH
+    results = [parity.check_case(case, graph, spec) for case in answers.cases]
+    rows, length = answers.windows.shape
+    text, found = answers.text, graph_perplexity(graph, spec, answers.windows)
+    quality = Quality(text.name, text.sha256, rows, length, answers.perplexity, found)
+    parity.require(results, quality, spec.precision)
+    certificate = parity.certificate(results, quality, spec, opset)
+    save_file(save_cases(answers.cases), files / parity.CASES_FILE)
+    _write_json(files / PARITY, certificate)
+    _write_json(files / EXAMPLE, make_example(Completer(files, spec), spec.precision))
+    return certificate
+
+
+def describe(model: Model, job: LlmJob, certificate: dict[str, Any], opset: int, files: Path) -> LlmFacts:
+    """All the manifest says."""
+    folder, receipt = model.folder, model.receipt
+    pruning = [] if receipt is None else receipt.metrics()
+    return LlmFacts(
+        architecture=folder.config["model_type"],
+        paper=publication(folder, receipt),
+        official=official(folder, receipt, job.licence),
+        source=source(folder, receipt),
+        config=described(folder.config),
+        spec=model.spec,
+        opset=opset,
+        chats=(files / CHAT_TEMPLATE).is_file(),
+        files=file_entries(files),
+        metrics=[*_perplexities(certificate["perplexity"]), *pruning, *job.extra_metrics],
+    )
+
+
+def _perplexities(quality: dict[str, Any]) -> list[Metric]:
+    """Of the graph, and of the weights before they were converted."""
+    split = f"{quality['tokens']} tokens"
+    figures = {"perplexity": quality["graph"], "perplexity_before_export": quality["reference"]}
+    return [
+        Metric(name=name, value=value, data=quality["text"], split=split, windows=quality["windows"])
+        for name, value in figures.items()
+    ]
+
+
+def _evaluation(job: LlmJob) -> Path:
+    found = job.evaluation or bundled_text("wikitext2_eval.txt")
+    if found is None:
+        raise OptionError("no evaluation text", "name one with --evaluation FILE")
+    return found
+
+
+def _write_json(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

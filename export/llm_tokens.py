@@ -1,0 +1,86 @@
+"""The tokenizer's habits -> tokenizer.json, chat_template.jinja and what the spec says about special tokens.
+
+`tokenizer.json` is written from the tokenizer as transformers runs it, so that the `tokenizers` library alone gives
+the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from export.errors import CheckpointFileError, ParityError
+from export.llm_folder import ModelFolder
+
+TOKENIZER, CHAT_TEMPLATE, GENERATION = "tokenizer.json", "chat_template.jinja", "generation_config.json"
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Which tokens begin and end a text. Texts are "" where the tokenizer has no such token."""
+
+    bos: int | None
+    ends: tuple[int, ...]
+    add_bos: bool
+    bos_text: str
+    eos_text: str
+
+
+def write_tokenizer(tokenizer: Any, out: Path) -> None:
+    """Write TOKENIZER, and CHAT_TEMPLATE where the model has one. Raises CheckpointFileError for a slow tokenizer."""
+    if not getattr(tokenizer, "is_fast", False):
+        hint = "save it with a tokenizer.json (transformers' fast tokenizer)"
+        raise CheckpointFileError(f"{type(tokenizer).__name__} exists in Python only", hint)
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    backend.save(str(out / TOKENIZER), pretty=False)
+    template = tokenizer.chat_template
+    if isinstance(template, dict):
+        template = template.get("default")
+    if template:
+        (out / CHAT_TEMPLATE).write_text(template, encoding="utf-8")
+
+
+def check_tokenizer(tokenizer: Any, out: Path, texts: Sequence[str]) -> None:
+    """Raises ParityError where TOKENIZER, read by the `tokenizers` library alone, takes a text apart otherwise."""
+    written = Tokenizer.from_file(str(out / TOKENIZER))
+    for text in texts:
+        expected = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if written.encode(text, add_special_tokens=False).ids != expected:
+            hint = f"save the tokenizer with transformers, so that {TOKENIZER} says all it does"
+            raise ParityError(f"{TOKENIZER} gives other tokens than the model's tokenizer for {text[:40]!r}", hint)
+
+
+def special_tokens(folder: ModelFolder, tokenizer: Any) -> SpecialTokens:
+    """From the generation settings, else config.json, else the tokenizer."""
+    bos = tokenizer.bos_token_id
+    return SpecialTokens(
+        bos=bos,
+        ends=_ends(folder, tokenizer),
+        add_bos=bos is not None and tokenizer("a")["input_ids"][:1] == [bos],
+        bos_text=tokenizer.bos_token or "",
+        eos_text=tokenizer.eos_token or "",
+    )
+
+
+def _ends(folder: ModelFolder, tokenizer: Any) -> tuple[int, ...]:
+    stated = [_generation(folder).get("eos_token_id"), folder.config.get("eos_token_id"), tokenizer.eos_token_id]
+    first = next((one for one in stated if one is not None), ())
+    return tuple(first) if isinstance(first, list | tuple) else (first,)
+
+
+def _generation(folder: ModelFolder) -> dict[str, Any]:
+    path = folder.path / GENERATION
+    if not path.is_file():
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CheckpointFileError(f"{GENERATION} is not JSON ({error})", "copy it again, or remove it") from error
+    return found
