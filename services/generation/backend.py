@@ -38,8 +38,8 @@ class Backend(Protocol):
         They are overwritten by the next call.
         """
 
-    def decode(self, tokens: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Logits:
-        """One token for each of slots 0 .. n-1: tokens [n], and how many each slot holds already [n].
+    def decode(self, first: int, tokens: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Logits:
+        """One token for each of slots first .. first+n-1: tokens [n], and how many each slot holds already [n].
 
         Logits float32 [n, vocabulary], which the caller may change; overwritten by the next call.
         """
@@ -58,6 +58,9 @@ class Backend(Protocol):
 
     def write(self, slot: int, start: int, cached: Cached) -> None:
         """Put a copy (or the beginning of one) back, as the tokens from `start` on."""
+
+    def release(self, slot: int, tokens: int) -> None:
+        """Nobody needs what a slot holds, of which `tokens` tokens were ever written."""
 
     def close(self) -> None:
         """Give memory back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 
 from services.core.errors import ApiError
@@ -29,6 +30,7 @@ class Generation:
         self.finish_reason: FinishReason | None = None
         self.submitted = self.began = self.ended = perf_counter()
         self.batch_rows = 0
+        self._loop = asyncio.get_running_loop()
         self._cancel = cancel
         self._pieces: deque[Piece] = deque()
         self._fault: ApiError | None = None
@@ -93,4 +95,5 @@ class Generation:
 
     def __del__(self) -> None:
         if not self._over:
-            self._cancel()
+            with suppress(RuntimeError):  # the loop is closed: its engine is gone as well
+                self._loop.call_soon_threadsafe(self._cancel)  # garbage may be collected in any thread

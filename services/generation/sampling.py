@@ -1,0 +1,177 @@
+"""Logits of one sequence -> its next token, and log-probabilities.
+
+    processors -> logit bias -> penalties -> grammar -> temperature -> top_k -> top_p -> min_p -> draw
+
+Truncations follow the field's order and meaning: top_k keeps ties with the k-th; top_p keeps the fewest of the
+likeliest tokens (ties: smaller ids first) whose probability, among those top_k left, reaches it; min_p keeps tokens at
+least so likely as its part of the likeliest. Every sequence has a random generator of its own, so that its draws
+depend on nobody else; same logits and same seed, same token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from services.generation.request import GenerationRequest, Logits, Sampling, TokenScore
+
+Ids = npt.NDArray[np.int64]
+
+_COLD = 1e-5  # temperatures below it mean the likeliest token; dividing by them would overflow
+_SHARES = (1e-2, 1e-4)  # of the likeliest token's probability: where the nucleus of top_p is looked for first
+
+
+class NotNumbersError(ValueError):
+    """The network's logits are not numbers."""
+
+
+class RuledOutError(ValueError):
+    """No token is left after what the request asked to be done to the logits."""
+
+
+class Sampler:
+    """Draws one sequence's tokens. `plain`: the likeliest token of untouched logits is all there is to it."""
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self._sampling = sampling = request.sampling
+        self._processors = request.processors
+        self._prompt = request.prompt
+        self._bias_ids = np.fromiter(sampling.logit_bias.keys(), np.int64)
+        self._bias = np.fromiter(sampling.logit_bias.values(), np.float32)
+        self._counts = TokenCounts(request) if _has_penalties(sampling) else None
+        self._random = random_generator(sampling.seed)
+        untouched = not self._processors and not len(self._bias) and self._counts is None
+        self.plain = untouched and sampling.temperature < _COLD and request.grammar is None
+
+    def next(self, logits: Logits, generated: Sequence[int], allowed: npt.NDArray[np.bool_] | None) -> int:
+        """The next token. logits float32 [V], changed in place; allowed: by the grammar, [V], None: all.
+
+        Raises NotNumbersError, RuledOutError, and whatever a processor raises.
+        """
+        likeliest(logits)
+        for processor in self._processors:
+            processor(self._prompt, generated, logits)
+        if len(self._bias):
+            logits[self._bias_ids] += self._bias
+        if self._counts is not None:
+            self._counts.penalise(logits, self._sampling)
+        if allowed is not None:
+            logits[~allowed] = -np.inf
+        token = self._choose(logits)
+        if self._counts is not None:
+            self._counts.add(token)
+        return token
+
+    def _choose(self, logits: Logits) -> int:
+        best = int(logits.argmax())
+        if not np.isfinite(logits[best]):
+            raise RuledOutError
+        return best if self._sampling.temperature < _COLD else draw(logits, best, self._sampling, self._random)
+
+
+class TokenCounts:
+    """How often each token has come so far, and which ones the prompt has."""
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self._seen = np.array(sorted(set(request.prompt)), np.int64)
+        self._counts: dict[int, int] = {}
+
+    def add(self, token: int) -> None:
+        """One more of this token was generated."""
+        self._counts[token] = self._counts.get(token, 0) + 1
+
+    def penalise(self, logits: Logits, sampling: Sampling) -> None:
+        """Repetition: over prompt and answer; presence and frequency: over the answer."""
+        ids = np.fromiter(self._counts.keys(), np.int64, len(self._counts))
+        if sampling.repetition_penalty != 1:
+            both = np.union1d(self._seen, ids)
+            values = logits[both]
+            penalty = np.float32(sampling.repetition_penalty)
+            logits[both] = np.where(values > 0, values / penalty, values * penalty)
+        if len(ids):
+            times = np.fromiter(self._counts.values(), np.float32, len(ids))
+            logits[ids] -= np.float32(sampling.presence_penalty) + np.float32(sampling.frequency_penalty) * times
+
+
+def likeliest(logits: Logits) -> int:
+    """The likeliest token of what the network said. Raises NotNumbersError."""
+    token = int(logits.argmax())  # the first NaN, if there is one
+    if not np.isfinite(logits[token]):
+        raise NotNumbersError
+    return token
+
+
+def random_generator(seed: int | None) -> np.random.Generator:
+    """Any integer is a seed; None: a new one each time."""
+    return np.random.default_rng(None if seed is None else seed % 2**64)
+
+
+def draw(logits: Logits, best: int, sampling: Sampling, random: np.random.Generator) -> int:
+    """One token at a temperature above 0. best: the id of the largest logit. Raises RuledOutError."""
+    ids, weights = candidates(logits, best, sampling)
+    sums = weights.cumsum(dtype=np.float64)
+    if not np.isfinite(sums[-1]):
+        raise RuledOutError
+    at = int(sums.searchsorted(random.random() * sums[-1], side="right"))
+    return int(ids[min(at, len(ids) - 1)])
+
+
+def candidates(logits: Logits, best: int, sampling: Sampling) -> tuple[Ids, Logits]:
+    """Tokens that may be drawn and their weights relative to the likeliest's 1: ids [n], float32 [n]."""
+    ids: Ids | None = None
+    if 0 < sampling.top_k < len(logits):
+        ids = np.flatnonzero(logits >= np.partition(logits, -sampling.top_k)[-sampling.top_k])
+    values = logits if ids is None else logits[ids]
+    weights = np.exp((values - logits[best]) / np.float32(sampling.temperature))
+    if sampling.top_p < 1:
+        kept = _nucleus(weights, sampling.top_p)
+        weights, ids = weights[kept], kept if ids is None else ids[kept]
+    if sampling.min_p > 0:
+        likely = np.flatnonzero(weights >= np.float32(sampling.min_p))
+        weights, ids = weights[likely], likely if ids is None else ids[likely]
+    return (np.arange(len(logits)) if ids is None else ids), weights
+
+
+def _nucleus(weights: Logits, top_p: float) -> Ids:
+    """Places of the likeliest tokens that together reach `top_p`, likeliest first.
+
+    Sorting all is slow, and the nucleus is mostly small: it is looked for among the likely ones first. Those above
+    any share of the likeliest are a beginning of the sorted list, so the answer is the same.
+    """
+    enough = top_p * weights.sum(dtype=np.float64)
+    for share in _SHARES:
+        likely = np.flatnonzero(weights > share)
+        if weights[likely].sum(dtype=np.float64) >= enough:
+            break
+    else:
+        likely = np.arange(len(weights))
+    order = likely[np.argsort(-weights[likely], kind="stable")]
+    sums = weights[order].cumsum(dtype=np.float64)
+    return order[: int(sums.searchsorted(enough)) + 1]
+
+
+def scores(logits: Logits, token: int, top: int) -> TokenScore:
+    """Log-probability of a token under softmax of the logits [V], and of the `top` likeliest (ties: smaller ids).
+
+    Raises NotNumbersError.
+    """
+    largest = logits.max()
+    total = largest + np.log(np.exp(logits - largest).sum(dtype=np.float64))
+    if not np.isfinite(total):
+        raise NotNumbersError
+    return TokenScore(token, float(logits[token] - total), _likeliest(logits, float(total), top))
+
+
+def _likeliest(logits: Logits, total: float, top: int) -> tuple[tuple[int, float], ...]:
+    if top <= 0:
+        return ()
+    top = min(top, len(logits))
+    ids = np.flatnonzero(logits >= np.partition(logits, -top)[-top])
+    ids = ids[np.argsort(-logits[ids], kind="stable")][:top]
+    return tuple((int(token), float(logits[token] - total)) for token in ids)
+
+
+def _has_penalties(sampling: Sampling) -> bool:
+    return (sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty) != (1, 0, 0)
