@@ -33,6 +33,7 @@ from export.llm_graph import GRAPH, fit
 from export.llm_manifest import LlmFacts, described
 from export.llm_memory import PeakMemory
 from export.llm_origin import official, publication, source
+from export.llm_pack import pack_graph, read_orders
 from export.llm_quality import Quality, graph_perplexity
 from export.llm_receipt import RECEIPT, Receipt, read_receipt
 from export.llm_source import open_model
@@ -41,7 +42,8 @@ from export.llm_tokens import CHAT_TEMPLATE, check_tokenizer, special_tokens, wr
 from export.progress import Report, silent
 from export.prune import bundled_text
 from export.store import Stored, check_tag, file_entries, store
-from models.llm.spec import PRECISIONS, LanguageModelSpec, Precision
+from models.llm.spec import PACKED, PRECISIONS, LanguageModelSpec, Precision
+from models.packed.library import HINT, is_built
 
 _STEPS = ("open the model", "ask the reference", "build the graph", "certify", "store")
 _ROOM = 0.7  # of the free memory for the reference; what does not fit is read from disk layer by layer
@@ -69,6 +71,8 @@ class LlmJob:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise OptionError(f"precision {self.precision!r} is not known", f"choose {', '.join(PRECISIONS)}")
+        if self.precision == PACKED and not is_built():
+            raise OptionError(f"precision {PACKED!r}: its kernels are not built here", HINT)
         if self.windows < 1 or self.tokens < 2:
             raise OptionError("perplexity needs at least one window of two tokens", "leave both options away")
 
@@ -121,9 +125,7 @@ def press(job: LlmJob, report: Report = silent, work: Path | None = None) -> Pre
         report(_STEPS[1], 1, len(_STEPS))
         answers = ask(model, job)
         report(_STEPS[2], 2, len(_STEPS))
-        tied = bool(model.folder.config.get("tie_word_embeddings"))
-        width = model.folder.config["hidden_size"]
-        opset = fit(build(model.folder.path, job.precision, made), files, width=width, tied=tied)
+        opset = make_graph(model.folder, job.precision, made, files)
         report(_STEPS[3], 3, len(_STEPS))
         certificate = certify(model, answers, opset, files)
         report(_STEPS[4], 4, len(_STEPS))
@@ -165,6 +167,21 @@ def make_spec(folder: ModelFolder, tokenizer: Any, precision: Precision) -> Lang
         )
     except ValueError as error:
         raise CheckpointFileError(f"config.json and tokenizer disagree: {error}", "take both from one model") from error
+
+
+def make_graph(folder: ModelFolder, precision: Precision, made: Path, files: Path) -> int:
+    """The served graph in `files`; returns its opset. made: a folder for what lies between."""
+    sizes: dict[str, Any] = {
+        "width": folder.config["hidden_size"],
+        "tied": bool(folder.config.get("tie_word_embeddings")),
+    }
+    if precision != PACKED:
+        return fit(build(folder.path, precision, made), files, **sizes)
+    plain = made / "plain"
+    plain.mkdir()
+    opset = fit(build(folder.path, "fp32", made), plain, **sizes)
+    pack_graph(plain, files, read_orders(folder.path))
+    return opset
 
 
 def ask(model: Model, job: LlmJob) -> Answers:

@@ -21,7 +21,7 @@ from models.llm.spec import LanguageModelSpec, Precision
 
 LONGEST = 16  # tokens
 CLEAR = 0.1  # nats between the likeliest token and the next
-ATOL: dict[Precision, float] = {"fp32": 1e-3}
+ATOL: dict[Precision, float] = {"fp32": 1e-3, "packed-2:4": 1e-3}
 ATOL_QUANTISED = 0.05
 PROMPTS = (SHORT, "Once upon a time", CODE, "1, 2, 3, 4,", "Hello", "The")
 HALF = "�"  # how half a character decodes

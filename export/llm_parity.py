@@ -53,6 +53,7 @@ BOUNDS: dict[Precision, Bounds] = {
     "int8": Bounds(logprob=None, kl=0.05, top1=0.85, greedy=0.85, perplexity_ratio=1.05),
     "int4": Bounds(logprob=None, kl=0.5, top1=0.5, greedy=0.5, perplexity_ratio=1.4),
 }
+BOUNDS["packed-2:4"] = BOUNDS["fp32"]  # the same numbers, stored otherwise
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import onnxruntime as ort
 
 from export.llm_graph import LOGITS, POSITIONS
 from models.llm.spec import LanguageModelSpec
+from models.packed.library import register
 
 CHUNK = 128  # tokens of a prompt that are fed at once
 _CPU = ("cpu", 0)
@@ -70,4 +71,5 @@ def _session(graph: Path) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
+    register(options, graph)
     return ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-Precision = Literal["fp32", "int8", "int4"]
+Precision = Literal["fp32", "int8", "int4", "packed-2:4"]
 CacheDtype = Literal["float32"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+PACKED: Precision = "packed-2:4"
 
 
 @dataclass(frozen=True, kw_only=True)
