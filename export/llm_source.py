@@ -7,7 +7,9 @@ A GGUF file is unpacked to bfloat16, the type such models are trained in; that n
 from __future__ import annotations
 
 import importlib.util
+import io
 import shutil
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +73,8 @@ def _unpack(file: Path) -> tuple[Any, Any]:
     plain = {"dtype": torch.bfloat16, "quantization_config": library.GgufConfig(dequantize=True)}
     where = {"gguf_file": file.name, "local_files_only": True}
     try:
-        network = library.AutoModelForCausalLM.from_pretrained(file.parent, **plain, **where)
+        with redirect_stderr(io.StringIO()):  # its bar heeds no setting and would run through ours
+            network = library.AutoModelForCausalLM.from_pretrained(file.parent, **plain, **where)
         return network, library.AutoTokenizer.from_pretrained(file.parent, **where)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         hint = "transformers reads GGUF files of Llama-style models; convert others to safetensors first"

@@ -28,11 +28,18 @@ def write_config(source: ModelFolder, folder: Path, changes: dict[str, Any]) -> 
 
 def write_folder(run: LayerRun, out: Path, shard_bytes: int) -> None:
     """Everything but config.json, which `write_config` wrote before the first layer; at most one shard in memory."""
+    _forget_stopped(out)
     run.source.copy_beside(out)
     _write_shards(_tensors(run), out, shard_bytes)
     if orders := dict(_orders(run.work, len(run.dense.layers))):
         (out / PERMUTATIONS).parent.mkdir(exist_ok=True)
         save_file(orders, out / PERMUTATIONS)
+
+
+def _forget_stopped(out: Path) -> None:
+    """Weights of a run that was stopped while writing them, perhaps into shards of another size."""
+    for file in (*out.glob("*.safetensors"), *out.glob("part-*.unfinished"), out / INDEX):
+        file.unlink(missing_ok=True)
 
 
 def _tensors(run: LayerRun) -> Iterator[tuple[str, Tensor]]:
