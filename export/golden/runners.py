@@ -17,9 +17,12 @@ RUNNERS: dict[str, str] = {  # system as the case names it, lower case -> runner
     "card": "export.golden.forecast",
     "lift": "export.golden.plugins",
     "arm": "export.golden.plugins",
+    "clipself": "export.golden.clipself",
     "ria": "export.golden.pruning",
     "channel_permutation": "export.golden.pruning",
     "llm_surgeon": "export.golden.surgeon",
+    "balance_marking": "export.golden.balance_marking",
+    "dna_gpt": "export.golden.dna_gpt",
 }
 
 

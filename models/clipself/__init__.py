@@ -1,0 +1,1 @@
+"""CLIPSelf: CLIP towers whose dense features recognise regions (Wu et al., ICLR 2024)."""

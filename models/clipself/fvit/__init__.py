@@ -1,0 +1,1 @@
+"""F-ViT: detection of any labels on a frozen CLIP tower."""

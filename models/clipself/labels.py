@@ -1,0 +1,105 @@
+"""From a label to one embedding: many prompts, their mean (the 63 prompts of ViLD and CLIPSelf)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+from models.clipself.tokenizer import END, START
+
+TEMPLATES: tuple[str, ...] = (
+    "There is {article} {} in the scene.",
+    "There is the {} in the scene.",
+    "a photo of {article} {} in the scene.",
+    "a photo of the {} in the scene.",
+    "a photo of one {} in the scene.",
+    "itap of {article} {}.",
+    "itap of my {}.",
+    "itap of the {}.",
+    "a photo of {article} {}.",
+    "a photo of my {}.",
+    "a photo of the {}.",
+    "a photo of one {}.",
+    "a photo of many {}.",
+    "a good photo of {article} {}.",
+    "a good photo of the {}.",
+    "a bad photo of {article} {}.",
+    "a bad photo of the {}.",
+    "a photo of a nice {}.",
+    "a photo of the nice {}.",
+    "a photo of a cool {}.",
+    "a photo of the cool {}.",
+    "a photo of a weird {}.",
+    "a photo of the weird {}.",
+    "a photo of a small {}.",
+    "a photo of the small {}.",
+    "a photo of a large {}.",
+    "a photo of the large {}.",
+    "a photo of a clean {}.",
+    "a photo of the clean {}.",
+    "a photo of a dirty {}.",
+    "a photo of the dirty {}.",
+    "a bright photo of {article} {}.",
+    "a bright photo of the {}.",
+    "a dark photo of {article} {}.",
+    "a dark photo of the {}.",
+    "a photo of a hard to see {}.",
+    "a photo of the hard to see {}.",
+    "a low resolution photo of {article} {}.",
+    "a low resolution photo of the {}.",
+    "a cropped photo of {article} {}.",
+    "a cropped photo of the {}.",
+    "a close-up photo of {article} {}.",
+    "a close-up photo of the {}.",
+    "a jpeg corrupted photo of {article} {}.",
+    "a jpeg corrupted photo of the {}.",
+    "a blurry photo of {article} {}.",
+    "a blurry photo of the {}.",
+    "a pixelated photo of {article} {}.",
+    "a pixelated photo of the {}.",
+    "a black and white photo of the {}.",
+    "a black and white photo of {article} {}.",
+    "a plastic {}.",
+    "the plastic {}.",
+    "a toy {}.",
+    "the toy {}.",
+    "a plushie {}.",
+    "the plushie {}.",
+    "a cartoon {}.",
+    "the cartoon {}.",
+    "an embroidered {}.",
+    "the embroidered {}.",
+    "a painting of the {}.",
+    "a painting of a {}.",
+)
+_SPECIAL = re.compile(f"{re.escape(START)}|{re.escape(END)}", re.IGNORECASE)
+
+
+def prompts(label: str, templates: Sequence[str] = TEMPLATES) -> list[str]:
+    """One prompt a template: `{}` is the label, `{article}` a or an; "This is " before "a ..." and "the ..."."""
+    name = label_text(label)
+    article = "an" if name[:1] in "aeiou" and name else "a"
+    made = [template.format(name, article=article) for template in templates]
+    return [f"This is {text}" if text.startswith(("a", "the")) else text for text in made]
+
+
+def label_text(label: str) -> str:
+    """A label as prompts take it: special tokens removed (they would cut the text), `_` a space, `/` an "or"."""
+    plain = _SPECIAL.sub(" ", label)
+    return plain.replace("_", " ").replace("/", " or ").lower().strip().rstrip(". ")
+
+
+def ensemble(embed: Callable[[Sequence[str]], Tensor], label: str, templates: Sequence[str] = TEMPLATES) -> Tensor:
+    """The label's embedding [E], unit norm: every prompt's normalised, their mean normalised again.
+
+    embed  texts -> embeddings float32 [n, E], not normalised
+    """
+    return join(embed(prompts(label, templates)))
+
+
+def join(embeddings: Tensor) -> Tensor:
+    """Embeddings of a label's prompts [..., P, E] -> one embedding [..., E], unit norm."""
+    return functional.normalize(functional.normalize(embeddings, dim=-1).mean(dim=-2), dim=-1)
