@@ -35,6 +35,9 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="address to listen on (HTTP and gRPC)")
     port: int = Field(3000, ge=1, le=65535, description="HTTP port")
     grpc_port: int = Field(3001, ge=0, le=65535, description="gRPC port; 0 switches gRPC off")
+    grpc_transport: Literal["http2", "grpcio"] = Field(
+        "http2", description="what carries gRPC: `http2`, our own in the event loop, or `grpcio`, at four times the CPU"
+    )
     workers: int = Field(1, ge=1, le=256, description="worker processes; each holds its own copy of the models")
     threads: int = Field(1, ge=1, le=256, description="threads of one forward pass")
     cuda: bool = Field(False, description="run on the first CUDA device if there is one")
@@ -60,7 +63,33 @@ class Settings(BaseModel):
     payload_log_fraction: float = Field(0.01, ge=0, le=1, description="share of requests in the payload log")
     max_failures: int = Field(10, ge=1, description="failures in a row that give a model a pause (503 circuit_open)")
     cooldown_seconds: float = Field(5.0, gt=0, description="length of that pause, s")
+    llm_slots: int = Field(16, ge=1, le=1024, description="sequences a language model works on at once")
+    llm_context: int = Field(
+        0, ge=0, description="tokens of prompt and answer of one sequence, at most; 0: what the model allows"
+    )
+    llm_kv_tokens: int = Field(
+        16_384, ge=0, description="tokens all sequences at work may hold together (memory); 0: slots x context"
+    )
+    llm_prefill_chunk: int = Field(
+        64, ge=2, le=4096, description="prompt tokens worked on between two steps of the sequences that are answered"
+    )
+    llm_prefix_cache_tokens: int = Field(
+        4096, ge=0, description="tokens of past prompts kept for prompts that begin alike (memory); 0: none"
+    )
+    llm_max_queue: int = Field(256, ge=0, description="sequences that may wait for one language model; beyond: 429")
+    llm_backend: Literal["onnx", "torch"] = Field(
+        "onnx", description="what runs language models: the artifact's graph on the CPU, or transformers (CPU or CUDA)"
+    )
+    llm_torch_folder: str = Field(
+        "", description="Hugging Face folder `torch` takes weights from; with {name}: a folder for every model's name"
+    )
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
+
+    @model_validator(mode="after")
+    def _check_llm(self) -> Settings:
+        if self.llm_backend == "torch" and not self.llm_torch_folder:
+            raise ValueError("llm_backend torch needs llm_torch_folder: an artifact's graph cannot become a network")
+        return self
 
     @model_validator(mode="after")
     def _check_tls(self) -> Settings:

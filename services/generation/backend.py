@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from services.generation.request import Logits
 
-Cached = npt.NDArray[Any]  # [parts, kv_heads, tokens, head_dim]: keys and values of all layers, a copy
+Cached = Any  # an array or tensor [parts, kv_heads, tokens, head_dim]: keys and values of all layers, a copy
 
 
 class Backend(Protocol):

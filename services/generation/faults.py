@@ -1,4 +1,4 @@
-"""What went wrong with one sequence, as its caller may know it."""
+"""What can be wrong with a network, and what went wrong with one sequence, as its caller may know it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from services.core.errors import ApiError
 from services.generation.sampling import NotNumbersError, RuledOutError
 
 log = logging.getLogger("pressroom.generation")
+
+
+class GraphError(ValueError):
+    """The network is not one the engine can run; the message, for the operator, says what it lacks."""
 
 
 def model_failed(fault: BaseException) -> ApiError:

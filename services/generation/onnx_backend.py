@@ -24,14 +24,11 @@ from models.packed.library import register
 from services.core.runtime import RuntimeOptions
 from services.generation.backend import Cached
 from services.generation.cache_memory import CacheMemory
+from services.generation.faults import GraphError
 from services.generation.request import Logits
 
 _PAST, _PRESENT = "past_key_values", "present"
 _NARROWEST = 128  # columns of the mask, at least; doubled as sequences grow
-
-
-class GraphError(ValueError):
-    """The graph is not one the engine can run; the message says what it lacks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from models.llm.spec import LanguageModelSpec
 from services.core.runtime import RuntimeOptions
+from services.core.settings import Settings
 from services.generation.backend import Backend
 from services.generation.engine import Engine
 from services.generation.observer import EngineObserver
@@ -29,7 +30,16 @@ class BackendOptions:
 
     kind: Literal["onnx", "torch"] = "onnx"
     torch_folder: str = ""
-    runtime: RuntimeOptions = RuntimeOptions()
+    runtime: RuntimeOptions = field(default_factory=RuntimeOptions)
+
+    @classmethod
+    def of(cls, settings: Settings, model: str) -> BackendOptions:
+        """What the server's settings say for the model of this name."""
+        return cls(
+            kind=settings.llm_backend,
+            torch_folder=settings.llm_torch_folder.replace("{name}", model),
+            runtime=RuntimeOptions(threads=settings.threads, cuda=settings.cuda),
+        )
 
 
 def open_engine(

@@ -41,6 +41,11 @@ class ProcessorRegistry:
         """Field names a request may use."""
         return tuple(self._factories)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Where the factories are: importing these registers the same names in another process."""
+        return tuple(dict.fromkeys(factory.__module__ for factory in self._factories.values()))
+
     def register(self, name: str, factory: Factory) -> None:
         """Raises ValueError where the name is taken."""
         if name in self._factories:
