@@ -19,7 +19,11 @@ from pressroom.output import fail, print_json, print_table, progress_bar
 if TYPE_CHECKING:
     from services.core.settings import LoadedSettings, Settings
 
-SERVICES = {"gateway": "services.gateway:Gateway", "forecast": "services.forecast:Forecast"}
+SERVICES = {
+    "gateway": "services.gateway:Gateway",
+    "forecast": "services.forecast:Forecast",
+    "llm": "services.llm:Llm",
+}
 _EXAMPLE = "Example: pressroom serve gateway --port 3000 --grpc-port 3001"
 
 

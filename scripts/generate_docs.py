@@ -56,12 +56,14 @@ def _rules(rule: Any) -> Iterator[tuple[str, Any]]:
 
 
 def metrics() -> str:
-    """Every metric the serving core registers, with labels, buckets and the interval it measures."""
+    """Every metric the services register, with labels, buckets and the interval it measures."""
     from prometheus_client.metrics import MetricWrapperBase
 
+    from services import llm_metrics
     from services.core import metrics as core
 
-    rows = [_metric_row(value) for value in vars(core).values() if isinstance(value, MetricWrapperBase)]
+    found = [value for module in (core, llm_metrics) for value in vars(module).values()]
+    rows = [_metric_row(value) for value in found if isinstance(value, MetricWrapperBase)]
     return table(["metric", "type", "labels", "meaning", "buckets"], rows)
 
 

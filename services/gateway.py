@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from services.core.app import ServiceBase, pressroom_service
 from services.forecast import ForecastFamily
+from services.llm import LlmFamily
 
 
-@pressroom_service(ForecastFamily())
+@pressroom_service(ForecastFamily(), LlmFamily())
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""

@@ -14,6 +14,16 @@ import pytest
 from live_server import LiveServer, StartServer, clean_environment, running_server
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
+_PRESS_LLM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, ".")
+from export.llm import LlmJob, press
+from tiny_llm import make_tiny_llama
+folder = make_tiny_llama(Path(sys.argv[1]))
+for precision in ("fp32", "int8"):
+    press(LlmJob(model=str(folder), name=f"tiny-{precision}", precision=precision))
+"""
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +35,21 @@ def pressed_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "-c", _PRESS], env=clean_environment(home), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def tiny_llm_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME that holds a tiny language model twice: tiny-fp32 and tiny-int8. Shared, as `pressed_home`."""
+    kept = os.environ.get("PRESSROOM_TEST_LLM_HOME")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("tiny-llm")
+    if not (home / "models" / "tiny-int8").exists():
+        source = str(tmp_path_factory.mktemp("tiny-llama"))
+        done = subprocess.run(
+            [sys.executable, "-c", _PRESS_LLM, source],
+            env=clean_environment(home), cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
     return home
 
 

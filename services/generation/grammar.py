@@ -18,11 +18,14 @@ from models.errors import InputError
 from models.llm.spec import LanguageModelSpec
 from services.generation.tokenizer import Tokenizer
 
+# small models like to go on with blanks for ever, where a schema allows any between two words
+_JSON_DEFAULTS = {"whitespace_pattern": r"[ \t\r\n]{0,8}"}
+
 
 def json_schema_grammar(schema: Any) -> str:
     """JSON that the schema describes. Raises InputError for a schema that is none, or not supported."""
     try:
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema))
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), _JSON_DEFAULTS)
     except (ValueError, TypeError) as fault:
         raise _refusal(str(fault)) from None
     return _checked(grammar)

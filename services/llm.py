@@ -1,0 +1,206 @@
+"""Language models, dense or pruned: prompts and chats in, text out, by OpenAI's API.
+
+Start it alone with `pressroom serve llm` or `bentoml serve services.llm:Llm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from jinja2 import TemplateError
+
+from export.artifact import EXAMPLE, Artifact, ArtifactError
+from models.llm.spec import LanguageModelSpec
+from services.core.app import ServiceBase, pressroom_service
+from services.core.call import Call
+from services.core.model import Json, ServedModel, Task, runtime_options
+from services.core.settings import Settings
+from services.generation.opening import BackendOptions, open_engine
+from services.generation.options import EngineOptions
+from services.generation.processors import REGISTRY
+from services.llm_metrics import LlmMetrics
+from services.openai import schemas
+from services.openai.answering import Answering, explained
+from services.openai.chat import Chat
+from services.openai.chat_template import ChatTemplate
+from services.openai.completions import Completions
+from services.openai.errors import envelope
+from services.openai.options import Reader
+
+TEMPLATE, RECEIPT = "chat_template.jinja", "receipt.json"
+COMPLETIONS_ROUTE, CHAT_ROUTE = "/v1/completions", "/v1/chat/completions"
+
+_OF_RECEIPT = ("method", "calibration", "perplexity", "total", "size", "speed", "gained", "not_gained")
+
+_CLOSING: set[asyncio.Task[None]] = set()
+
+
+class LlmModel(ServedModel):
+    """One served language model: its engine, and how requests to it are read."""
+
+    def __init__(self, artifact: Artifact, spec: LanguageModelSpec, settings: Settings) -> None:
+        super().__init__(artifact)
+        self.llm_metrics = LlmMetrics(self.name, self.version, self.metrics)
+        self.engine = open_engine(
+            artifact.path, spec, _engine_options(settings), _backend_options(settings), self.llm_metrics
+        )
+        self.llm_metrics.load(self.engine.load)
+        self._timeout_s = settings.llm_timeout_ms / 1000
+        self._reader = Reader(spec, self.engine.tokenizer, _template(artifact, spec), REGISTRY)
+
+    async def answer(self, request: Json, call: Call) -> Json:
+        """The answer of either route, whole; inside a tensor, a request with messages is a chat."""
+        with self._answering(request, call) as answering:
+            return await answering.whole()
+
+    def explained(self, answer: Json, call: Call) -> Json:
+        return explained(answer, call)
+
+    async def stream(self, request: Json, call: Call) -> AsyncGenerator[bytes]:
+        events = self._events(request, call)
+        return _resumed(await anext(events), events)
+
+    async def warm_up(self) -> None:
+        """Answer the artifact's example: its first tokens, as many as any CPU agrees on, must be its own."""
+        example = self.artifact.read_json(EXAMPLE)
+        request = {**example["request"], "return_token_ids": True}
+        answer = await self.answer(request, Call(COMPLETIONS_ROUTE, "none", "warm-up"))
+        first = example["tolerance"]["first_tokens"]
+        for got, expected in zip(answer["choices"], example["response"]["choices"], strict=True):
+            if got["token_ids"][:first] != expected["tokens"][:first]:
+                raise self.not_reproduced()
+
+    def numbers(self, answer: Json) -> npt.NDArray[np.float64]:
+        """Every choice's text, character by character, then its tokens' log-probabilities if there are any."""
+        found: list[float] = []
+        for choice in answer["choices"]:
+            found += [float(ord(character)) for character in _text(choice)]
+            found += _logprobs(choice.get("logprobs") or {})
+        return np.array(found, dtype=np.float64)
+
+    def describe(self) -> Json:
+        known = super().describe() | {"context_length": self.engine.context}
+        if RECEIPT in self.artifact.manifest.files:
+            known["receipt"] = _summary(self.artifact.read_json(RECEIPT))
+        return known
+
+    def announce(self, routes: list[str]) -> None:
+        super().announce(routes)
+        self.llm_metrics.begin()
+
+    def retire(self) -> None:
+        """No longer served: what was accepted is finished, then the engine's thread ends and its memory is free."""
+        super().retire()
+        self.llm_metrics.retire()
+        closing = asyncio.get_running_loop().create_task(self.close())
+        _CLOSING.add(closing)
+        closing.add_done_callback(_CLOSING.discard)
+
+    async def close(self) -> None:
+        await self.engine.close()
+
+    def _answering(self, request: Json, call: Call) -> Answering:
+        if call.deadline is not None and not call.named_deadline:
+            call.deadline = call.started + self._timeout_s  # text takes longer than other answers
+        is_chat = call.route == CHAT_ROUTE or (call.route != COMPLETIONS_ROUTE and "messages" in request)
+        return Answering(Chat if is_chat else Completions, request, call, self, self.engine, self._reader)
+
+    async def _events(self, request: Json, call: Call) -> AsyncGenerator[bytes]:
+        with self._answering(request, call) as answering:
+            async for event in answering.events():
+                yield event
+
+
+class LlmFamily:
+    """Loads language models."""
+
+    name: ClassVar[str] = "llm"
+    tasks: ClassVar[Sequence[Task]] = (
+        Task(
+            route=COMPLETIONS_ROUTE,
+            request=schemas.CompletionRequest,
+            response=schemas.CompletionResponse,
+            example=schemas.COMPLETION_EXAMPLE,
+            streamed=True,
+            envelope=envelope,
+        ),
+        Task(
+            route=CHAT_ROUTE,
+            request=schemas.ChatRequest,
+            response=schemas.ChatResponse,
+            example=schemas.CHAT_EXAMPLE,
+            streamed=True,
+            envelope=envelope,
+        ),
+    )
+
+    def load(self, artifact: Artifact, settings: Settings) -> LlmModel:
+        try:
+            spec = LanguageModelSpec.from_settings(artifact.manifest.settings)
+        except (KeyError, ValueError, TypeError) as fault:
+            raise ArtifactError(
+                f"{artifact.tag}: settings are not a language model's: {fault}", "export it again"
+            ) from None
+        return LlmModel(artifact, spec, settings)
+
+
+def _engine_options(settings: Settings) -> EngineOptions:
+    return EngineOptions(
+        slots=settings.llm_slots,
+        context=settings.llm_context,
+        kv_tokens=settings.llm_kv_tokens,
+        prefill_chunk=settings.llm_prefill_chunk,
+        prefix_tokens=settings.llm_prefix_cache_tokens,
+        max_queue=settings.llm_max_queue,
+        max_failures=settings.max_failures,
+        cooldown_s=settings.cooldown_seconds,
+    )
+
+
+def _backend_options(settings: Settings) -> BackendOptions:
+    return BackendOptions(
+        kind=settings.llm_backend, torch_folder=settings.llm_torch_folder, runtime=runtime_options(settings)
+    )
+
+
+def _template(artifact: Artifact, spec: LanguageModelSpec) -> ChatTemplate | None:
+    if TEMPLATE not in artifact.manifest.files:
+        return None
+    try:
+        return ChatTemplate.from_file(artifact.file(TEMPLATE), spec)
+    except TemplateError as fault:
+        raise ArtifactError(f"{artifact.tag}: {TEMPLATE} is no template: {fault}", "export it again") from None
+
+
+def _summary(receipt: Json) -> Json:
+    """What pruning did, without the entry for every matrix."""
+    return {name: receipt[name] for name in _OF_RECEIPT if name in receipt}
+
+
+def _text(choice: Json) -> str:
+    text: str = choice["text"] if "text" in choice else choice["message"]["content"]
+    return text
+
+
+def _logprobs(scores: Json) -> list[float]:
+    """Of either route's `logprobs`."""
+    written = scores.get("token_logprobs") or [entry["logprob"] for entry in scores.get("content") or ()]
+    return [value for value in written if value is not None]
+
+
+async def _resumed(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Events of which the first was taken already."""
+    async with aclosing(rest):
+        yield first
+        async for event in rest:
+            yield event
+
+
+@pressroom_service(LlmFamily())
+class Llm(ServiceBase):
+    """Text from verified artifacts of language models."""
