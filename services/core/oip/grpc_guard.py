@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from services.core.call import request_id_from
 from services.core.errors import ApiError
+from services.core.http2.server import Http2Server
 from services.core.oip.grpc_service import abort, read_metadata
 
 _UNREADABLE = object()
@@ -22,7 +23,7 @@ _UNREADABLE = object()
 class GuardedServer:
     """What the generated `add_...Servicer_to_server` functions need of a server."""
 
-    def __init__(self, server: grpc.aio.Server) -> None:
+    def __init__(self, server: grpc.aio.Server | Http2Server) -> None:
         self._server = server
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from pathlib import Path
 from time import perf_counter
 
@@ -10,6 +11,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from services.core.http2.connection import Limits
+from services.core.http2.server import Http2Server
 from services.core.oip.grpc_guard import GuardedServer
 from services.core.oip.grpc_service import InferenceService, UnknownCalls
 from services.core.oip.messages import POOL, SERVICE
@@ -25,20 +28,14 @@ class GrpcServer:
         self._settings = serving.settings
         self._service = InferenceService(serving)
         self._health = health.aio.HealthServicer()
-        self._server: grpc.aio.Server | None = None
+        # twice our own limit, so that moderately oversized messages are refused in our own words
+        self._max_message = 2 * self._settings.body_limit_bytes
+        self._shared = self._settings.workers > 1  # workers share the port; two servers must not
+        self._server: grpc.aio.Server | Http2Server | None = None
 
     async def start(self) -> None:
         """Listen. Raises RuntimeError naming the port if it is taken."""
-        settings = self._settings
-        server = grpc.aio.server(
-            options=[
-                # twice our own limit, so that moderately oversized messages are refused in our own words
-                ("grpc.max_receive_message_length", 2 * settings.body_limit_bytes),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", settings.max_in_flight),  # of one connection; calls wait, none is lost
-                ("grpc.so_reuseport", int(settings.workers > 1)),  # workers share the port; two servers must not
-            ]
-        )
+        server = self._grpcio() if self._settings.grpc_transport == "grpcio" else self._http2()
         server.add_generic_rpc_handlers((self._service.handlers(),))
         guarded = GuardedServer(server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
@@ -47,7 +44,13 @@ class GrpcServer:
             reflection.aio.ReflectionServicer(services, pool=POOL), guarded
         )
         server.add_generic_rpc_handlers((UnknownCalls(),))
-        self._listen(server)
+        try:
+            self._listen(server)
+        except (OSError, RuntimeError):
+            raise RuntimeError(
+                f"gRPC port {self._settings.grpc_port} on {self._settings.host} is not free; "
+                "choose another with --grpc-port (PRESSROOM_GRPC_PORT), or 0 for none"
+            ) from None
         await self.set_serving(False)
         await server.start()
         self._server = server
@@ -79,19 +82,45 @@ class GrpcServer:
                 return
             await asyncio.sleep(left)
 
-    def _listen(self, server: grpc.aio.Server) -> None:
+    def _http2(self) -> Http2Server:
+        settings = self._settings
+        return Http2Server(
+            Limits(
+                max_message=self._max_message,
+                max_streams=settings.max_in_flight,  # of one connection; calls wait, none is lost
+                upload_seconds=settings.request_timeout_ms / 1000,
+            )
+        )
+
+    def _grpcio(self) -> grpc.aio.Server:
+        return grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", self._max_message),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", self._settings.max_in_flight),
+                ("grpc.so_reuseport", int(self._shared)),
+            ]
+        )
+
+    def _listen(self, server: grpc.aio.Server | Http2Server) -> None:
         host, port = self._settings.host, self._settings.grpc_port
+        if isinstance(server, Http2Server):
+            server.bind(host, port, shared=self._shared, tls=self._tls() if self._settings.tls_cert else None)
+            return
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        try:
-            if self._settings.tls_cert:
-                server.add_secure_port(address, self._credentials())
-            else:
-                server.add_insecure_port(address)
-        except RuntimeError:
-            raise RuntimeError(
-                f"gRPC port {port} on {host} is not free; "
-                "choose another with --grpc-port (PRESSROOM_GRPC_PORT), or 0 for none"
-            ) from None
+        if self._settings.tls_cert:
+            server.add_secure_port(address, self._credentials())
+        else:
+            server.add_insecure_port(address)
+
+    def _tls(self) -> ssl.SSLContext:
+        settings = self._settings
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        if settings.tls_client_ca:
+            context.load_verify_locations(settings.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
     def _credentials(self) -> grpc.ServerCredentials:
         settings = self._settings
