@@ -25,7 +25,7 @@ from export.llm_speed import Speed, compare_speed
 from export.llm_text import TokenText, drawn_windows, equal_windows, perplexity, read_tokens
 from export.progress import Report, silent
 from export.prune_layers import LayerRun, cutting, masking, shrinking
-from export.prune_memory import check_cap, peak_bytes, room_for_twins, shard_bytes
+from export.prune_memory import check_cap, peak_bytes, room_for_twins
 from export.prune_plan import CHANNELS, STRUCTURED, SURGEON, PruneJob, option_refusals
 from export.prune_receipt import Perplexity, Twins, matrices, receipt, totals
 from export.prune_surgeon import matrices_of, norm_threshold, operate, shrink
@@ -70,7 +70,7 @@ def _run(job: PruneJob, work: Work, report: Report) -> dict[str, Any]:
     work.begin(_identity(job, run, texts))
     dense = _dense_perplexity(run, texts, report)
     _prune(run, job, aligned, texts.windows, report)
-    write_folder(run, job.out, shard_bytes(job))
+    write_folder(run, job.out)
     out = ModelFolder(job.out, str(job.out))
     entries = _verified(job, run, out, report)
     quality = _quality(job, run, texts, dense, report)

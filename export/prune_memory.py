@@ -17,7 +17,6 @@ from export.prune_surgeon import needed_bytes
 UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
 COPIES = 4  # of one layer at work: weights, scores, masks and sorting, what is written
 FLOAT = 4  # bytes
-SHARD_BYTES = 2 * 1024**3  # at most this much of the result is in memory at once
 
 
 def parse_bytes(text: str) -> int:
@@ -53,11 +52,6 @@ def memory_limit(job: PruneJob) -> int:
     return job.memory_cap or free + held
 
 
-def shard_bytes(job: PruneJob) -> int:
-    """Largest file to write: an eighth of the cap, so that collecting and writing one stays small beside it."""
-    return SHARD_BYTES if job.memory_cap is None else min(SHARD_BYTES, job.memory_cap // 8)
-
-
 def room_for_twins(job: PruneJob) -> int:
     """Bytes that two whole networks may take to be timed; what does not fit waits on disk."""
     held: int = psutil.Process().memory_info().rss
@@ -74,9 +68,7 @@ def estimated_bytes(job: PruneJob, network: nn.Module) -> int:
     inside = 4 * job.tokens * widest
     logits = 3 * job.tokens * embedding.shape[0]
     whole = needed_bytes(network) if job.method == SURGEON else 0
-    pruning = whole + FLOAT * (COPIES * layer + hidden + inside + logits)
-    written = sum(p.numel() for p in network.parameters()) * FLOAT
-    return max(pruning, 2 * min(shard_bytes(job), written))
+    return whole + FLOAT * (COPIES * layer + hidden + inside + logits)
 
 
 def peak_bytes() -> int:

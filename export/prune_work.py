@@ -15,6 +15,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -67,12 +68,23 @@ class Work:
         """Keep tensors and facts; the facts file comes last and makes it count."""
         half = self.folder / f"{stem}.unfinished"
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, half)
-        half.rename(self._tensors(stem))
+        half.rename(self.tensors_file(stem))
         _write_json(self._facts(stem), facts)
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         """What `save` kept."""
-        return dict(load_file(self._tensors(stem)))
+        return dict(load_file(self.tensors_file(stem)))
+
+    def tensor(self, stem: str, name: str) -> Tensor:
+        """One of them."""
+        with safe_open(self.tensors_file(stem), framework="pt") as file:
+            found: Tensor = file.get_tensor(name)
+        return found
+
+    def names(self, stem: str) -> list[str]:
+        """Names of the tensors `save` kept."""
+        with safe_open(self.tensors_file(stem), framework="pt") as file:
+            return list(file.keys())
 
     def facts(self, stem: str) -> dict[str, Any]:
         """What `save` kept."""
@@ -83,7 +95,8 @@ class Work:
         """All of it; the output folder is complete without."""
         shutil.rmtree(self.folder)
 
-    def _tensors(self, stem: str) -> Path:
+    def tensors_file(self, stem: str) -> Path:
+        """Where they lie."""
         return self.folder / f"{stem}.safetensors"
 
     def _facts(self, stem: str) -> Path:

@@ -15,9 +15,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from export.llm_folder import CONFIG, INDEX, ModelFolder
+from export.llm_shards import Placed, write_shards
 from export.prune_layers import ORDER, LayerRun
 from export.prune_work import Work, layer_stem
 
+SHARD_BYTES = 4 * 1024**3
 PERMUTATIONS = Path("pruning") / "permutations.safetensors"
 
 
@@ -26,69 +28,35 @@ def write_config(source: ModelFolder, folder: Path, changes: dict[str, Any]) -> 
     (folder / CONFIG).write_text(json.dumps(source.config | changes, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_folder(run: LayerRun, out: Path, shard_bytes: int) -> None:
-    """Everything but config.json, which `write_config` wrote before the first layer; at most one shard in memory."""
+def write_folder(run: LayerRun, out: Path) -> None:
+    """Everything but config.json, which `write_config` wrote before the first layer; one tensor in memory."""
     _forget_stopped(out)
     run.source.copy_beside(out)
-    _write_shards(_tensors(run), out, shard_bytes)
+    write_shards(_tensors(run), out, SHARD_BYTES)
     if orders := dict(_orders(run.work, len(run.dense.layers))):
         (out / PERMUTATIONS).parent.mkdir(exist_ok=True)
         save_file(orders, out / PERMUTATIONS)
 
 
 def _forget_stopped(out: Path) -> None:
-    """Weights of a run that was stopped while writing them, perhaps into shards of another size."""
-    for file in (*out.glob("*.safetensors"), *out.glob("part-*.unfinished"), out / INDEX):
+    """Weights of a run that was stopped while writing them."""
+    for file in (*out.glob("*.safetensors"), *out.glob("*.unfinished"), out / INDEX):
         file.unlink(missing_ok=True)
 
 
-def _tensors(run: LayerRun) -> Iterator[tuple[str, Tensor]]:
-    """Result tensors in checkpoint order, a layer in memory at a time."""
+def _tensors(run: LayerRun) -> Iterator[Placed]:
+    """Result tensors in checkpoint order."""
     for name in run.dense.rest_names():
         if name in run.source.files:  # a tied head is not stored
-            yield name, run.source.read(name)
+            yield Placed(name, run.source.path / run.source.files[name])
     for index in range(len(run.dense.layers)):
-        for name, tensor in run.work.tensors(layer_stem(index)).items():
-            if not name.startswith(ORDER):
-                yield name, tensor
+        file = run.work.tensors_file(layer_stem(index))
+        yield from (Placed(name, file) for name in run.work.names(layer_stem(index)) if not name.startswith(ORDER))
 
 
 def _orders(work: Work, layers: int) -> Iterator[tuple[str, Tensor]]:
     for index in range(layers):
-        for name, tensor in work.tensors(layer_stem(index)).items():
+        stem = layer_stem(index)
+        for name in work.names(stem):
             if name.startswith(ORDER):
-                yield name.removeprefix(ORDER), tensor
-
-
-def _write_shards(tensors: Iterator[tuple[str, Tensor]], out: Path, shard_bytes: int) -> None:
-    shards: list[list[str]] = []
-    held: dict[str, Tensor] = {}
-    total = 0
-    for name, tensor in tensors:
-        if held and _size(held) + tensor.nbytes > shard_bytes:
-            shards.append(_write_shard(out, len(shards), held))
-            held = {}
-        held[name] = tensor.contiguous()
-        total += tensor.nbytes
-    shards.append(_write_shard(out, len(shards), held))
-    if len(shards) == 1:
-        _part(out, 0).rename(out / "model.safetensors")
-        return
-    files = [f"model-{number + 1:05d}-of-{len(shards):05d}.safetensors" for number in range(len(shards))]
-    for number, file in enumerate(files):
-        _part(out, number).rename(out / file)
-    weight_map = {name: file for file, names in zip(files, shards, strict=True) for name in names}
-    (out / INDEX).write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2) + "\n")
-
-
-def _write_shard(out: Path, number: int, tensors: dict[str, Tensor]) -> list[str]:
-    save_file(tensors, _part(out, number), metadata={"format": "pt"})
-    return list(tensors)
-
-
-def _part(out: Path, number: int) -> Path:
-    return out / f"part-{number}.unfinished"
-
-
-def _size(tensors: dict[str, Tensor]) -> int:
-    return sum(tensor.nbytes for tensor in tensors.values())
+                yield name.removeprefix(ORDER), work.tensor(stem, name)

@@ -107,4 +107,4 @@ def keep_in_order(score: Tensor, pattern: NM, order: Tensor) -> Tensor:
 
 def retained(score: Tensor, keep: Tensor) -> float:
     """What a mask leaves of the score, summed in float64."""
-    return float((score.double() * keep).sum())
+    return float(score.masked_fill(~keep, 0.0).sum(dtype=torch.float64))

@@ -82,7 +82,7 @@ def test_shards_of_a_run_stopped_while_writing_are_not_left_behind(make_job: Mak
 
     small: dict[str, object] = {"method": "magnitude", "pattern": "2:4"}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("export.prune_memory.SHARD_BYTES", 20_000)
+        patched.setattr("export.prune_write.SHARD_BYTES", 20_000)
         with pytest.raises(StoppedError):
             prune(make_job(tmp_path / "out", **small), stop)
     assert len(list((tmp_path / "out").glob("model-*-of-*.safetensors"))) > 1

@@ -255,7 +255,7 @@ def test_a_network_with_biases_and_shards_is_pruned_as_well(
     network = transformers().AutoModelForCausalLM.from_pretrained(model)
     network.save_pretrained(model, max_shard_size="40KB")
     (model / "model.safetensors").unlink()
-    monkeypatch.setattr("export.prune_memory.SHARD_BYTES", 40_000)
+    monkeypatch.setattr("export.prune_write.SHARD_BYTES", 40_000)
     prune(make_job(tmp_path / "out", model=str(model), method="ria", pattern="2:4", permute=True))
     assert len(list((tmp_path / "out").glob("model-*-of-*.safetensors"))) > 1
     windows = torch.arange(64).reshape(2, 32)
