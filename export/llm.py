@@ -192,8 +192,7 @@ def ask(model: Model, job: LlmJob) -> Answers:
     with tempfile.TemporaryDirectory(prefix="pressroom-") as offload:
         room = int(_ROOM * psutil.virtual_memory().available)
         network = load_network(model.folder.path, room=room, offload=Path(offload))
-        cases = [reference.answer(network, name, given) for name, given in prompts.items()]
-        return Answers(cases, text, windows, reference.perplexity(network, windows))
+        return Answers(reference.answer(network, prompts), text, windows, reference.perplexity(network, windows))
 
 
 def certify(model: Model, answers: Answers, opset: int, files: Path) -> dict[str, Any]:

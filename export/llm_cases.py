@@ -17,6 +17,7 @@ from models.llm.spec import LanguageModelSpec
 
 NEW = 16  # greedy tokens after each prompt
 KEPT = 64  # likeliest tokens whose log-probabilities are kept, a position
+SLICE = 64  # positions summarised at once
 LONG = 384  # tokens of the long prompt
 SHORT = "The capital of France is"
 CODE = "def fibonacci(n: int) -> int:\n    if n < 2:\n        return n\n    return "
@@ -74,12 +75,18 @@ def plan_prompts(tokenizer: Any, spec: LanguageModelSpec, text: Sequence[int]) -
 
 
 def summarise(logits: npt.NDArray[np.float32]) -> Scores:
-    """Logits float32 [P, V] -> what is kept of them."""
+    """Logits float32 [P, V] -> what is kept of them; in slices, because V is large."""
+    parts = [_likeliest(logits[at : at + SLICE]) for at in range(0, len(logits), SLICE)]
+    tokens, logprobs = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return Scores(tokens, logprobs)
+
+
+def _likeliest(logits: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     kept = min(KEPT, logits.shape[1])
     best = np.argpartition(-logits, kept - 1, axis=1)[:, :kept]
     order = np.argsort(-np.take_along_axis(logits, best, axis=1), axis=1, kind="stable")
     tokens = np.take_along_axis(best, order, axis=1)
-    return Scores(tokens, np.take_along_axis(log_softmax(logits), tokens, axis=1))
+    return tokens, np.take_along_axis(log_softmax(logits), tokens, axis=1)
 
 
 def log_softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

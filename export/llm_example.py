@@ -62,7 +62,7 @@ class Completer:
         ids = self.encode(prompt)[: self._spec.context_length - LONGEST]
         chosen: list[int] = []
         found: list[float] = []
-        scores = log_softmax(self._runner.prefill(0, ids)[-1])
+        scores = log_softmax(self._runner.last(0, ids))
         while len(chosen) < tokens:
             best, second = np.argsort(-scores, kind="stable")[:2]
             if best in self._spec.end_tokens or scores[best] - scores[second] < margin:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,10 +69,18 @@ class CaseResult:
     greedy: float
 
 
+class Seen(NamedTuple):
+    """A graph's opinion at P positions: log-probabilities float32 [P, KEPT] of the tokens that were kept of the
+    reference, and the token it finds likeliest, int64 [P]."""
+
+    logprobs: npt.NDArray[np.float32]
+    chosen: npt.NDArray[np.int64]
+
+
 def check_case(case: Case, graph: Path, spec: LanguageModelSpec) -> CaseResult:
     """Run a case and compare."""
     bounds = BOUNDS[spec.precision]
-    found = [_compare(row, logits, bounds.tie) for row, logits in zip(case.rows, _run(case, graph, spec), strict=True)]
+    found = [_compare(row, seen, bounds.tie) for row, seen in zip(case.rows, _run(case, graph, spec), strict=True)]
     weights = [len(row.scores.tokens) for row in case.rows]
     mean = [float(np.average([one[i] for one in found], weights=weights)) for i in (1, 2)]
     greedy = float(np.mean([one[3] for one in found]))
@@ -147,27 +155,35 @@ def recheck(artifact: Artifact, spec: LanguageModelSpec) -> list[CaseResult]:
     return [check_case(case, artifact.file(GRAPH), spec) for case in cases]
 
 
-def _run(case: Case, graph: Path, spec: LanguageModelSpec) -> list[Logits]:
-    """Logits after every token but the last, a float32 [P, V] for each row."""
+def _run(case: Case, graph: Path, spec: LanguageModelSpec) -> list[Seen]:
+    """What the graph said after every token but the last, of each row."""
     capacity = max(len(row.sequence) for row in case.rows)
     runner = GraphRunner(graph, spec, rows=len(case.rows), capacity=capacity)
-    found = [[runner.prefill(index, row.prompt)] for index, row in enumerate(case.rows)]
+    found: list[list[Seen]] = [[] for _ in case.rows]
+    for index, row in enumerate(case.rows):
+        for logits in runner.prefill(index, row.prompt):
+            _see(found[index], logits, row)
     for tokens in zip(*(row.answer[:-1] for row in case.rows), strict=True):
-        for logits, one in zip(found, runner.step(tokens), strict=True):
-            logits.append(one[None])
-    return [np.concatenate(logits) for logits in found]
+        for seen, logits, row in zip(found, runner.step(tokens), case.rows, strict=True):
+            _see(seen, logits[None], row)
+    return [Seen(*(np.concatenate(parts) for parts in zip(*seen, strict=True))) for seen in found]
 
 
-def _compare(row: Row, logits: Logits, tie: float) -> tuple[float, float, float, float]:
+def _see(seen: list[Seen], logits: Logits, row: Row) -> None:
+    """Keep of the next positions' logits [n, V] what is compared."""
+    at = sum(len(one.chosen) for one in seen)
+    kept = row.scores.tokens[at : at + len(logits)]
+    seen.append(Seen(np.take_along_axis(log_softmax(logits), kept, axis=1), logits.argmax(axis=1)))
+
+
+def _compare(row: Row, seen: Seen, tie: float) -> tuple[float, float, float, float]:
     """(largest difference, mean divergence, share of equal choices, share among generated tokens)."""
-    kept, reference = row.scores.tokens, row.scores.logprobs
-    graph = np.take_along_axis(log_softmax(logits), kept, axis=1)
+    reference, graph = row.scores.logprobs, seen.logprobs
     if not np.isfinite(graph).all():
         return float("inf"), float("inf"), 0.0, 0.0
     apart = float(np.abs(graph - reference).max())
-    chosen = logits.argmax(axis=1)[:, None]
     near = reference >= reference[:, :1] - tie
-    equal = ((kept == chosen) & near).any(axis=1)
+    equal = ((row.scores.tokens == seen.chosen[:, None]) & near).any(axis=1)
     return apart, _divergence(reference, graph), float(equal.mean()), float(equal[-len(row.answer) :].mean())
 
 

@@ -44,6 +44,9 @@ def graph_perplexity(graph: Path, spec: LanguageModelSpec, windows: Any) -> floa
     runner = GraphRunner(graph, spec, rows=1, capacity=ids.shape[1])
     total = 0.0
     for window in ids:
-        scores = log_softmax(runner.prefill(0, window.tolist())[:-1])
-        total -= float(np.take_along_axis(scores, window[1:, None], axis=1).sum(dtype=np.float64))
+        following, at = window[1:, None], 0
+        for logits in runner.prefill(0, window.tolist()):
+            scores = log_softmax(logits[: len(following) - at])  # nothing follows the last token
+            total -= float(np.take_along_axis(scores, following[at : at + len(scores)], axis=1).sum(dtype=np.float64))
+            at += len(scores)
     return math.exp(total / (ids.shape[0] * (ids.shape[1] - 1)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,11 @@ from export.llm_cases import NEW, Case, Prompt, Row, summarise
 from export.runner import one_thread
 
 
-def answer(network: nn.Module, name: str, prompts: list[Prompt]) -> Case:
-    """The case of that name with the reference's greedy tokens and scores. Each prompt is answered alone."""
+def answer(network: nn.Module, prompts: Mapping[str, Sequence[Prompt]]) -> list[Case]:
+    """The cases with the reference's greedy tokens and scores. Each prompt is answered alone, and once."""
     with one_thread():
-        return Case(name, tuple(_row(network, prompt) for prompt in prompts))
+        rows = {prompt: _row(network, prompt) for prompt in dict.fromkeys(chain(*prompts.values()))}
+    return [Case(name, tuple(rows[prompt] for prompt in given)) for name, given in prompts.items()]
 
 
 @torch.inference_mode()

@@ -6,7 +6,7 @@ Letters: B rows of a call, S tokens a row is fed, K wanted logits, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,18 @@ class GraphRunner:
         self._cache = {name: np.zeros(shape, np.float32) for name in names}
         self._lengths = np.zeros(rows, np.int64)
 
-    def prefill(self, row: int, prompt: Sequence[int]) -> Logits:
-        """Begin a row anew; float32 [T, V], logits after every token of the prompt."""
+    def prefill(self, row: int, prompt: Sequence[int]) -> Iterator[Logits]:
+        """Begin a row anew; logits after every token of the prompt, float32 [at most CHUNK, V] at a time."""
         self._lengths[row] = 0
-        ids = np.asarray(prompt, np.int64)[None]
-        chunks = [ids[:, at : at + CHUNK] for at in range(0, ids.shape[1], CHUNK)]
-        return np.concatenate([self._feed(row, chunk, np.arange(chunk.shape[1])) for chunk in chunks])
+        for at in range(0, len(prompt), CHUNK):
+            ids = np.asarray(prompt[at : at + CHUNK], np.int64)[None]
+            yield self._feed(row, ids, np.arange(ids.shape[1]))
+
+    def last(self, row: int, prompt: Sequence[int]) -> Logits:
+        """Begin a row anew; float32 [V], logits after the prompt."""
+        *_, logits = self.prefill(row, prompt)
+        found: Logits = logits[-1]
+        return found
 
     def step(self, tokens: Sequence[int]) -> Logits:
         """Feed every row one token; float32 [rows, V]."""
