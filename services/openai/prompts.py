@@ -46,14 +46,14 @@ def _one_of_many(entry: Any, place: str, spec: LanguageModelSpec, tokenizer: Tok
 
 
 def _from_text(text: str, place: str, spec: LanguageModelSpec, tokenizer: Tokenizer) -> Prompt:
+    if not text:
+        raise _empty(place)
     try:
         tokens = tokenizer.encode(text)
     except InputError as fault:
         raise InputError(fault.code, f"{place}: {fault.message}", field=place, hint=fault.hint) from None
     if spec.add_bos and spec.bos_token is not None:
         tokens = [spec.bos_token, *tokens]
-    if not tokens:
-        raise _empty(place)
     return Prompt(tuple(tokens), text)
 
 
