@@ -69,4 +69,6 @@ def test_callers_who_leave_cost_nobody_anything(crowded: LiveServer) -> None:
 def everything_is_free(server: LiveServer) -> None:
     for name in ("running_sequences", "waiting_sequences", "kv_reserved_tokens"):
         eventually(lambda name=name: server.metric(f"pressroom_llm_{name}", model=MODEL) == 0, f"{name} is zero")
-    eventually(lambda: server.metric("pressroom_in_flight_requests", protocol="http") == 0, "no request is handled")
+    eventually(
+        lambda: server.metric("pressroom_in_flight_requests", protocol="http") <= 1, "only the scrape is handled"
+    )
