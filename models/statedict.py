@@ -46,11 +46,15 @@ class Translation:
 
 @dataclass(frozen=True)
 class Slot:
-    """One tensor of the official state dict. ours=None: known, never read, allowed to be absent."""
+    """One tensor of the official state dict. ours=None: known, never read, allowed to be absent.
+
+    infinite  whether infinities are legal in it (a rate of 0 as a logarithm); NaN never is
+    """
 
     official: str
     ours: str | None
     axes: tuple[Axis, ...]
+    infinite: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,7 +127,7 @@ def _disagreements(slot: Slot, tensor: Tensor) -> list[str]:
         return []
     if not tensor.is_floating_point():
         return [f"{slot.official}: dtype {tensor.dtype}, expected float32"]
-    if not bool(torch.isfinite(tensor).all()):
+    if bool(torch.isnan(tensor).any()) or not (slot.infinite or bool(torch.isfinite(tensor).all())):
         return [f"{slot.official}: holds NaN or infinity; the training run diverged or the file is damaged"]
     return []
 

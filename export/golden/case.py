@@ -72,7 +72,7 @@ class GoldenCase:
         """`tolerance`; or, where `tolerance` names one output only, `tolerance_intermediate` for the others."""
         main = self._section("tolerance")
         applies_to = str(main.get("applies_to"))
-        elsewhere = applies_to in self.tensors and applies_to != f"output.{output}"
+        elsewhere = "applies_to" in main and applies_to in self.tensors and applies_to != f"output.{output}"
         chosen = (elsewhere and self._section("tolerance_intermediate")) or main
         try:
             return Tolerance(float(chosen["atol"]), float(chosen.get("rtol", 0.0)))

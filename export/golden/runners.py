@@ -18,6 +18,7 @@ RUNNERS: dict[str, str] = {  # system as the case names it, lower case -> runner
     "lift": "export.golden.plugins",
     "arm": "export.golden.plugins",
     "clipself": "export.golden.clipself",
+    "motor": "export.golden.motor",
     "ria": "export.golden.pruning",
     "channel_permutation": "export.golden.pruning",
     "llm_surgeon": "export.golden.surgeon",

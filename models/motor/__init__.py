@@ -1,0 +1,1 @@
+"""MOTOR: times to events from health records."""

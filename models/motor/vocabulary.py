@@ -1,0 +1,181 @@
+"""A patient's events as bags of dictionary tokens (femr 0.2.3; the layout of `dictionary.msgpack`).
+
+An event's bag holds its code and every ancestor that is in the dictionary, each weighing 1 / their number, and a token
+each for its numeric value (half-open bins shared by all codes), its text value and its unit, weighing 1. An event is
+dropped if it has no token, or if all of its tokens were already seen on the same calendar day. Weights and standardised
+ages are rounded to half precision, as the published pipeline stores them.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+SECONDS_A_DAY = 86400.0
+
+
+class DictionaryError(ValueError):
+    """A dictionary cannot be used; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of a record, under MEDS names. time: without zone, all of one record in the same one."""
+
+    time: datetime
+    code: str
+    numeric_value: float | None = None
+    text_value: str | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Position:
+    """One input position of the network; `event` is the index of the event it was made of."""
+
+    event: int
+    time: datetime
+    tokens: tuple[int, ...]
+    weights: tuple[float, ...]
+    age_days: float
+    standardised_age: float
+
+
+class Ontology:
+    """Code -> parent codes; `ancestors` holds the code itself, too."""
+
+    def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
+        self._parents = parents
+        self._known: dict[str, frozenset[str]] = {}
+
+    def ancestors(self, code: str) -> frozenset[str]:
+        """The code and everything above it; a cycle in the map is walked once."""
+        found = self._known.get(code)
+        if found is None:
+            seen, open_codes = {code}, [code]
+            while open_codes:
+                above = [parent for parent in self._parents.get(open_codes.pop(), ()) if parent not in seen]
+                seen.update(above)
+                open_codes += above
+            found = self._known[code] = frozenset(seen)
+        return found
+
+
+class Vocabulary:
+    """A dictionary ready to look up. Token ids are positions in its `vocab`."""
+
+    def __init__(self, dictionary: Mapping[str, Any], ontology: Ontology) -> None:
+        self.ontology = ontology
+        self.codes: dict[str, int] = {}
+        self.texts: dict[str, int] = {}
+        bins: list[tuple[float, int]] = []
+        for i, entry in enumerate(_entries(dictionary)):
+            kind = entry.get("type")
+            if kind == "code":
+                self.codes[str(entry["code_string"])] = i
+            elif kind == "text":
+                self.texts[str(entry["text_string"])] = i
+            elif kind == "numeric":
+                bins.append((float(entry["val_start"]), i))
+        bins.sort()
+        self._starts, self._bins = [start for start, _ in bins[1:]], [i for _, i in bins]
+        self.hierarchical = bool(dictionary.get("is_hierarchical", True))
+        self._mean, self._std = _age_statistics(dictionary)
+
+    def bag(self, event: Event) -> tuple[list[int], list[float]]:
+        """Token ids, ascending, and their weights; empty if nothing of the event is known."""
+        names = self.ontology.ancestors(event.code) if self.hierarchical else (event.code,)
+        known = [self.codes[name] for name in names if name in self.codes]
+        found = dict.fromkeys(known, _half(1 / len(known))) if known else {}
+        found |= dict.fromkeys(self._values(event), 1.0)
+        return sorted(found), [found[token] for token in sorted(found)]
+
+    def _values(self, event: Event) -> Iterable[int]:
+        if event.numeric_value is not None and self._bins:
+            yield self._bins[bisect_right(self._starts, event.numeric_value)]
+        unit = None if event.unit is None else event.unit.lower().replace(" ", "")
+        for text in (event.text_value, unit):
+            if text is not None and text in self.texts:
+                yield self.texts[text]
+
+    def positions(self, events: Sequence[Event], birth: datetime) -> list[Position]:
+        """The positions of events in time order."""
+        found: list[Position] = []
+        day, seen = None, set[int]()
+        for i, event in enumerate(events):
+            if event.time.date() != day:
+                day, seen = event.time.date(), set()
+            tokens, weights = self.bag(event)
+            if not tokens or seen.issuperset(tokens):
+                continue
+            seen.update(tokens)
+            age = (event.time - birth).total_seconds()
+            days = float(np.float32(age / SECONDS_A_DAY))
+            standardised = _half((age - self._mean) / self._std)
+            found.append(Position(i, event.time, tuple(tokens), tuple(weights), days, standardised))
+        return found
+
+
+def position_before(positions: Sequence[Position], time: datetime) -> int | None:
+    """The last position not after a time (its own moment included); None if there is none."""
+    return next((i for i in range(len(positions) - 1, -1, -1) if positions[i].time <= time), None)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a training position should predict: seconds to the record's end, and to each task that lies ahead."""
+
+    position: int
+    censor_seconds: float
+    events: dict[str, float]
+
+
+def training_targets(
+    events: Sequence[Event], positions: Sequence[Position], tasks: Sequence[str], ontology: Ontology
+) -> list[Target]:
+    """Targets at the last position of every calendar day that a later day follows, where a task event lies ahead."""
+    end = events[-1].time
+    happened = [(event.time, ontology.ancestors(event.code)) for event in events]
+    found = []
+    for i, (here, following) in enumerate(pairwise(positions)):
+        if following.time.date() <= here.time.date():
+            continue
+        ahead: dict[str, float] = {}
+        for time, codes in happened:
+            for task in tasks:
+                if time > here.time and task in codes and task not in ahead:
+                    ahead[task] = (time - here.time).total_seconds()
+        if ahead:
+            found.append(Target(i, (end - here.time).total_seconds(), ahead))
+    return found
+
+
+def _entries(dictionary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    vocab = dictionary.get("vocab")
+    if not isinstance(vocab, list) or not vocab or not all(isinstance(entry, Mapping) for entry in vocab):
+        raise DictionaryError("vocab: expected a list of entries with a type")
+    return vocab
+
+
+def _age_statistics(dictionary: Mapping[str, Any]) -> tuple[float, float]:
+    """Mean and deviation of ages in seconds."""
+    stats = dictionary.get("age_stats")
+    stats = stats.get("age", stats) if isinstance(stats, Mapping) else {}
+    try:
+        mean, std = float(stats["mean"]), float(stats["std"])
+    except (KeyError, TypeError, ValueError):
+        raise DictionaryError("age_stats: expected mean and std in seconds") from None
+    if not (math.isfinite(mean) and std > 0):
+        raise DictionaryError("age_stats: expected a finite mean and a std above 0")
+    return mean, std
+
+
+def _half(value: float) -> float:
+    return float(np.float16(value))
