@@ -77,18 +77,24 @@ class Settings(BaseModel):
         4096, ge=0, description="tokens of past prompts kept for prompts that begin alike (memory); 0: none"
     )
     llm_max_queue: int = Field(256, ge=0, description="sequences that may wait for one language model; beyond: 429")
-    llm_backend: Literal["onnx", "torch"] = Field(
-        "onnx", description="what runs language models: the artifact's graph on the CPU, or transformers (CPU or CUDA)"
+    llm_backend: Literal["onnx", "torch", "vllm"] = Field(
+        "onnx",
+        description="what runs language models: the artifact's graph on the CPU; transformers (CPU or CUDA); or vLLM, "
+        "installed beside the server",
     )
     llm_torch_folder: str = Field(
-        "", description="Hugging Face folder `torch` takes weights from; with {name}: a folder for every model's name"
+        "",
+        description="Hugging Face folder `torch` and `vllm` take weights from; with {name}: a folder for every model's "
+        "name",
     )
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
 
     @model_validator(mode="after")
     def _check_llm(self) -> Settings:
-        if self.llm_backend == "torch" and not self.llm_torch_folder:
-            raise ValueError("llm_backend torch needs llm_torch_folder: an artifact's graph cannot become a network")
+        if self.llm_backend != "onnx" and not self.llm_torch_folder:
+            raise ValueError(
+                f"llm_backend {self.llm_backend} needs llm_torch_folder: an artifact's graph cannot become a network"
+            )
         return self
 
     @model_validator(mode="after")

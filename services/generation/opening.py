@@ -15,6 +15,7 @@ from services.generation.observer import EngineObserver
 from services.generation.onnx_backend import OnnxBackend
 from services.generation.options import EngineOptions
 from services.generation.tokenizer import Tokenizer
+from services.generation.vllm_backend import VllmEngine, open_vllm
 
 GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
 
@@ -23,12 +24,12 @@ GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
 class BackendOptions:
     """What runs the network.
 
-    kind          "onnx": the artifact's graph on the CPU; "torch": transformers, from `torch_folder`
+    kind          "onnx": the artifact's graph on the CPU; from `torch_folder`: "torch", transformers; "vllm", vLLM
     torch_folder  Hugging Face folder (config.json, *.safetensors) of the same model, as graphs cannot become networks
     runtime       threads, and whether a CUDA device is used (torch only)
     """
 
-    kind: Literal["onnx", "torch"] = "onnx"
+    kind: Literal["onnx", "torch", "vllm"] = "onnx"
     torch_folder: str = ""
     runtime: RuntimeOptions = field(default_factory=RuntimeOptions)
 
@@ -48,11 +49,13 @@ def open_engine(
     options: EngineOptions,
     backend_options: BackendOptions,
     observer: EngineObserver,
-) -> Engine:
-    """Load an artifact's graph and tokenizer; takes seconds.
+) -> Engine | VllmEngine:
+    """Load an artifact's graph and tokenizer; takes seconds, with vLLM a minute.
 
     Raises GraphError, KernelsMissingError, MemoryError, OSError where it cannot be loaded.
     """
+    if backend_options.kind == "vllm":
+        return open_vllm(Path(backend_options.torch_folder), folder / TOKENIZER, spec, options, observer)
     tokenizer = Tokenizer.from_file(folder / TOKENIZER)
     return Engine(open_backend(folder, spec, options, backend_options), tokenizer, spec, options, observer)
 
