@@ -10,12 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
 from export.errors import CheckpointFileError, ParityError
-from export.llm_folder import ModelFolder
+
+if TYPE_CHECKING:  # it needs torch, which whoever only reads a pressed tokenizer does without
+    from export.llm_folder import ModelFolder
 
 TOKENIZER, CHAT_TEMPLATE, GENERATION = "tokenizer.json", "chat_template.jinja", "generation_config.json"
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pressroom.export_llm import EXAMPLE as LLM_EXAMPLE
+from pressroom.export_llm import llm
 from pressroom.output import console, print_json, progress_bar
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True, rich_markup_mode=None, help="Press an official checkpoint into a verified artifact."
     )
     group.command(epilog=_FORECAST)(forecast)
+    group.command(epilog=LLM_EXAMPLE)(llm)
     group.command(epilog=_BUNDLED)(bundled)
     app.add_typer(group, name="export", epilog=_FORECAST)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from export.artifact import Artifact
 
 _EXAMPLE = "Example: pressroom inspect itransformer-etth1"
+LLM = "llm"  # the family whose certificates are of another kind
 _LONGEST = 5  # entries of a long list that are shown
 
 
@@ -29,7 +30,11 @@ def inspect(
     print_table(["tensor", "name", "dtype", "shape", "unit", "meaning"], _tensors(artifact))
     print_table(["hyper-parameter", "value", "from"], _hyper_parameters(artifact))
     print_table(["metric", "value", "data", "split", "origin"], _metrics(artifact))
-    console().print(_certificate(certificate), markup=False)
+    if artifact.manifest.family == LLM:
+        print_table(["certificate, against transformers in float32", "found", "bound"], _certified(certificate))
+        console().print(_libraries(certificate), markup=False)
+    else:
+        console().print(_certificate(certificate), markup=False)
 
 
 def open_named(target: str) -> Artifact:
@@ -89,12 +94,22 @@ def _metrics(artifact: Artifact) -> list[list[str]]:
 
 
 def _certificate(certificate: dict[str, Any]) -> str:
-    tolerance, libraries = certificate["tolerance"], certificate["versions"]
+    tolerance = certificate["tolerance"]
     return (
         f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, largest difference "
         f"{certificate['max_abs']:.1e} of {tolerance['atol']:.0e} + {tolerance['rtol']:.0e} * |value|, "
-        + ", ".join(f"{name} {version}" for name, version in libraries.items())
+        + _libraries(certificate)
     )
+
+
+def _certified(certificate: dict[str, Any]) -> list[list[str]]:
+    from pressroom.export_llm import figures
+
+    return figures(certificate, certificate["tolerance"])
+
+
+def _libraries(certificate: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in certificate["versions"].items())
 
 
 def _some(names: list[str]) -> str:

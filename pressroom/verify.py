@@ -47,13 +47,22 @@ def register(app: typer.Typer) -> None:
 
 def _verify_artifact(target: str, as_json: bool) -> int:
     """Open (which checks all digests), repeat the certificate's cases and the example. 0 if all hold, else 1."""
+    from export.llm_manifest import FAMILY
+    from pressroom.inspect import open_named
+    from pressroom.verify_llm import verify_llm
+
+    artifact = open_named(target)
+    return (
+        verify_llm(artifact, as_json) if artifact.manifest.family == FAMILY else _verify_forecaster(artifact, as_json)
+    )
+
+
+def _verify_forecaster(artifact: Artifact, as_json: bool) -> int:
     from export.example import largest_difference
     from export.parity import recheck
     from export.runner import artifact_runner
     from models.forecasting.spec import ForecastSpec
-    from pressroom.inspect import open_named
 
-    artifact = open_named(target)
     run, spec = artifact_runner(artifact), ForecastSpec.from_settings(artifact.manifest.settings)
     results = recheck(artifact, run, spec)
     example, example_holds = largest_difference(artifact.read_json("example.json"), run, spec)
