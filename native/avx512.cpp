@@ -7,7 +7,7 @@ namespace {
 
 struct Avx512 {
   static constexpr size_t LANES = 16;
-  static constexpr int ROWS = 8;
+  static constexpr int ROWS = 4;
   using F = __m512;
   using I = __m512i;
 

@@ -16,6 +16,7 @@ from jinja2 import TemplateError
 
 from export.artifact import EXAMPLE, Artifact, ArtifactError
 from models.llm.spec import LanguageModelSpec
+from models.packed.library import KernelsMissingError
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.model import Json, ServedModel, Task, runtime_options
@@ -146,7 +147,10 @@ class LlmFamily:
             raise ArtifactError(
                 f"{artifact.tag}: settings are not a language model's: {fault}", "export it again"
             ) from None
-        return LlmModel(artifact, spec, settings)
+        try:
+            return LlmModel(artifact, spec, settings)
+        except KernelsMissingError as fault:
+            raise ArtifactError(f"{artifact.tag}: {fault.message}", fault.hint) from None
 
 
 def _engine_options(settings: Settings) -> EngineOptions:
