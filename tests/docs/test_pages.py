@@ -11,7 +11,10 @@ from live_server import LiveServer
 from manual import ROOT, RUN, SHOWN, Reader, read_blocks
 
 DOCS = ROOT / "docs"
-OWN_TEST = {"add_architecture.md"}  # its blocks are one program: see test_add_architecture.py
+OWN_TEST = {
+    "add_architecture.md",  # its blocks are one program: see test_add_architecture.py
+    "llm.md",  # asks a language model: see tests/llm/test_text_page.py
+}
 ALL = [*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "k8s" / "README.md"]
 PAGES = [page for page in ALL if page.name not in OWN_TEST]
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN and b.why_not is None for b in read_blocks(page))]
