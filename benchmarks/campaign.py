@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.cpu import busy_neighbours
+from benchmarks.echo import TRANSPORTS, echo_server
 from benchmarks.load import LoadGenerator, Shot, Taken
 from benchmarks.local import LocalModel
 from benchmarks.server import HOST, Gateway
@@ -53,7 +54,11 @@ class Plan:
         return list(product(self.models, self.wires, self.clients))
 
     def shots(self) -> int:
-        return self.rounds * 2 * len(self.cells())
+        return self.rounds * (2 * len(self.cells()) + len(self.transports()))
+
+    def transports(self) -> list[str]:
+        """gRPC transports to measure alone: none where gRPC is not asked for."""
+        return list(TRANSPORTS) if any(WIRES[wire].grpc for wire in self.wires) else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +98,14 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class Echo:
+    """A gRPC server that answers at once: CPU milliseconds of its process a call."""
+
+    requests_per_s: float
+    cpu_ms: float
+
+
+@dataclass(frozen=True)
 class Subject:
     """A model under test: its graph in this process and the answers it must give, [W, H, C]."""
 
@@ -109,6 +122,7 @@ class Campaign:
         self._windows = windows
         self.floors: dict[str, list[Floor]] = {model: [] for model in plan.models}
         self.results: dict[Cell, list[Result]] = {}
+        self.echoes: dict[str, list[Echo]] = {transport: [] for transport in plan.transports()}
         self.failures: list[str] = []
         self.load = os.getloadavg()[0]
 
@@ -118,6 +132,9 @@ class Campaign:
             for model in self._plan.models:
                 tick(f"round {number + 1}: {model} without a server")
                 self.floors[model].append(self._floor(model))
+            for transport, measured in self.echoes.items():
+                tick(f"round {number + 1}: {TRANSPORTS[transport]} alone")
+                measured.append(self._echo(transport, generator))
             for cell in self._order(number):
                 tick(f"round {number + 1}: {cell.model}, {WIRES[cell.wire].title}, {cell.clients} clients")
                 self.results.setdefault(cell, []).append(self._measure(cell, servers[cell.batching], generator))
@@ -136,6 +153,24 @@ class Campaign:
         for model, wire, clients in self._plan.cells():
             for batching in (True, False) if number % 2 == 0 else (False, True):
                 yield Cell(model, wire, clients, batching)
+
+    def _echo(self, transport: str, generator: LoadGenerator) -> Echo:
+        with echo_server(transport) as (port, pid):
+            shot = Shot(
+                wire="grpc",
+                model=self._plan.models[0],
+                host=HOST,
+                port=port,
+                pid=pid,
+                clients=max(self._plan.clients),
+                warm=self._plan.warm,
+                seconds=self._plan.seconds,
+            )
+            taken = generator.take(shot)
+        if taken.failed:
+            self.failures.append(f"{transport} alone: {taken.first_failure}")
+        answers = max(taken.answers, 1)
+        return Echo(taken.answers / taken.seconds, 1e3 * taken.server.supervisor / answers)
 
     def _measure(self, cell: Cell, server: Gateway, generator: LoadGenerator) -> Result:
         port = server.grpc_port if WIRES[cell.wire].grpc else server.port

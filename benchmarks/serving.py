@@ -130,6 +130,9 @@ def _print(plan: Plan, campaign: Campaign, found: list[Verdict]) -> None:
         print()
     print_table(tables.FLOOR_HEADINGS, tables.floor_rows(campaign))
     print()
+    if campaign.echoes:
+        print_table(tables.ECHO_HEADINGS, tables.echo_rows(campaign))
+        print()
     print_table(tables.VERDICT_HEADINGS, tables.verdict_rows(found))
     for failure in campaign.failures:
         print(f"failed: {failure}")

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.campaign import FLOOR_ROWS, Campaign, Cell, Plan
+from benchmarks.echo import TRANSPORTS
 from benchmarks.machine import describe
 from benchmarks.report import table
 from benchmarks.stats import medians
@@ -73,6 +74,19 @@ def floor_rows(campaign: Campaign) -> list[list[str]]:
     ]
 
 
+def echo_rows(campaign: Campaign) -> list[list[str]]:
+    """gRPC transports alone, medians over rounds."""
+    return [
+        [
+            TRANSPORTS[transport],
+            f"{median(one.requests_per_s for one in measured):,.0f}",
+            f"{median(one.cpu_ms for one in measured):.3f}",
+        ]
+        for transport, measured in campaign.echoes.items()
+    ]
+
+
+ECHO_HEADINGS = ("a gRPC server that answers at once", "calls/s", "CPU ms a call")
 FLOOR_HEADINGS = ("bare onnxruntime, CPU ms a row", *(f"batch {rows}" for rows in FLOOR_ROWS))
 VERDICT_HEADINGS = ("claim", "found", "holds")
 
@@ -88,6 +102,7 @@ def document(plan: Plan, campaign: Campaign, found: Sequence[Verdict]) -> dict[s
         "plan": asdict(plan),
         "load_average_at_start": campaign.load,
         "bare_onnxruntime_ms_per_row": floors(campaign),
+        "grpc_transports": {name: [asdict(one) for one in measured] for name, measured in campaign.echoes.items()},
         "cells": [
             {**asdict(cell), "median": numbers, "rounds": [r.numbers() for r in campaign.results[cell]]}
             for cell, numbers in summary(campaign).items()
@@ -118,6 +133,12 @@ thread a forward pass; the load generator shares the machine. Every request asks
 columns, brings its timestamps, and differs from the requests before it, so that nothing is answered from a cache.
 Median of {plan.rounds} rounds of {plan.seconds:g} s. `benchmarks/README.md` explains every column."""
     tables = [f"## {model}\n\n{table(HEADINGS, rows(model, numbers))}" for model in plan.models]
+    alone = [
+        "## The gRPC transport alone\n\n"
+        f"{max(plan.clients)} clients, messages of a forecast's size, a handler that answers at once: what is spent "
+        "before and after a handler runs. The server carries gRPC over HTTP/2 of its own because of the difference "
+        "(`PRESSROOM_GRPC_TRANSPORT=grpcio` takes grpcio's).\n\n" + table(ECHO_HEADINGS, echo_rows(campaign))
+    ]
     return [
         head + "\n\n" + company(numbers),
         "## Verdicts\n\n" + table(VERDICT_HEADINGS, verdict_rows(found)),
@@ -125,4 +146,5 @@ Median of {plan.rounds} rounds of {plan.seconds:g} s. `benchmarks/README.md` exp
         "## The graph alone\n\n"
         "The same graph and session settings in a process without a server, on an idle machine and with the other "
         "cores kept busy, as they are under load.\n\n" + table(FLOOR_HEADINGS, floor_rows(campaign)),
+        *(alone if campaign.echoes else []),
     ]

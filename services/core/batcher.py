@@ -18,16 +18,16 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from time import perf_counter
 from typing import Protocol
-from weakref import ref
 
 from services.core.call import Call
 from services.core.circuit import Circuit
+from services.core.deadlines import Deadlines
 from services.core.errors import ApiError
 from services.core.job import Job, Outcome, cut, glue, join, split
 from services.core.tensors import Tensors
@@ -80,8 +80,7 @@ class Batcher:
         self._queued_rows = 0
         self._running = False
         self._batch: Sequence[Job] = ()  # what runs
-        self._deadline_timer: asyncio.TimerHandle | None = None  # one for all jobs: the earliest deadline
-        self._next_deadline = math.inf  # perf_counter seconds
+        self._deadlines = Deadlines(self._unanswered)
         self._closed = False
         self._last_batch: tuple[int, int] = (1, 1)  # jobs, rows
         self._wait: asyncio.TimerHandle | None = None  # running out: start with what is there
@@ -136,8 +135,7 @@ class Batcher:
         if call.deadline is not None:
             for job in jobs:
                 job.deadline = call.deadline
-            if call.deadline < self._next_deadline:
-                self._wake_at(call.deadline, loop)
+            self._deadlines.watch(call.deadline, loop)
         (self._interactive if call.interactive else self._patient).extend(jobs)
         self._idle.clear()
         self._count(rows)
@@ -153,27 +151,8 @@ class Batcher:
             retry_after_ms=wait_ms,
         )
 
-    def _wake_at(self, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
-        if self._deadline_timer is not None:
-            self._deadline_timer.cancel()
-        self._next_deadline = deadline
-        # a weak reference: a retired model must not stay in memory until the deadline of its last request
-        self._deadline_timer = loop.call_at(loop.time() + deadline - perf_counter(), _expire, ref(self))
-
-    def expire(self) -> None:
-        """Answer the jobs whose deadline has passed; wake again at the next deadline."""
-        now, following = perf_counter(), math.inf
-        for job in chain(self._interactive, self._patient, self._batch):
-            if job.future.done():
-                continue
-            if job.deadline <= now:
-                late = ApiError("deadline_exceeded", "the deadline passed before the model answered")
-                job.future.set_exception(late)
-            else:
-                following = min(following, job.deadline)
-        self._deadline_timer, self._next_deadline = None, math.inf
-        if following < math.inf:
-            self._wake_at(following, asyncio.get_running_loop())
+    def _unanswered(self) -> Iterator[Job]:
+        return (job for job in chain(self._interactive, self._patient, self._batch) if not job.future.done())
 
     def _release(self, job: Job) -> None:
         if not job.future.done():
@@ -306,8 +285,3 @@ def _failure(fault: BaseException) -> BaseException:
     return ApiError(
         "inference_failed", "the model failed on this request", hint="report the request id to the operator"
     )
-
-
-def _expire(batcher: ref[Batcher]) -> None:
-    if (alive := batcher()) is not None:
-        alive.expire()

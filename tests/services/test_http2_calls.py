@@ -60,7 +60,7 @@ async def handlers() -> Handlers:
 
 
 @pytest.fixture
-async def server(handlers: Handlers) -> AsyncIterator[Http2Server]:
+async def server(handlers: Handlers) -> Http2Server:
     server = Http2Server(Limits(max_message=2 * LARGE, max_streams=LIMITS.max_streams, upload_seconds=30.0))
     methods = {
         "Echo": grpc.unary_unary_rpc_method_handler(handlers.echo),
@@ -72,15 +72,19 @@ async def server(handlers: Handlers) -> AsyncIterator[Http2Server]:
         "Wait": grpc.unary_unary_rpc_method_handler(handlers.wait),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Test", methods),))
-    server.bind("127.0.0.1", 0, shared=False, tls=None)
+    return server
+
+
+@pytest.fixture
+async def port(server: Http2Server) -> AsyncIterator[int]:
+    port = server.bind("127.0.0.1", 0, shared=False, tls=None)
     await server.start()
-    yield server
+    yield port
     await server.stop(0)
 
 
 @pytest.fixture
-async def channel(server: Http2Server) -> AsyncIterator[grpc.aio.Channel]:
-    port = server._sockets[0].getsockname()[1]
+async def channel(port: int) -> AsyncIterator[grpc.aio.Channel]:
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel:
         yield channel
@@ -178,7 +182,6 @@ async def test_a_server_that_stops_finishes_running_calls(
     await stopping
 
 
-async def test_a_port_that_is_taken_is_an_error(server: Http2Server) -> None:
-    port = server._sockets[0].getsockname()[1]
+async def test_a_port_that_is_taken_is_an_error(port: int) -> None:
     with pytest.raises(OSError, match="in use"):
         Http2Server(LIMITS).bind("127.0.0.1", port, shared=False, tls=None)

@@ -7,8 +7,6 @@ that a caller who is still sending can read the 413.
 from __future__ import annotations
 
 import asyncio
-import json
-import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ import orjson
 
 from services.core.call import Call, read_priority, request_id_from
 from services.core.errors import ApiError
+from services.core.http.content import CODINGS, inflate
 from services.core.http.turn import Headers, Turn
 
 T = TypeVar("T")
@@ -32,8 +31,6 @@ EVENTS = b"text/event-stream; charset=utf-8"
 DRAIN_BYTES = 256 * 2**20  # of a refused body, read and dropped
 DRAIN_SECONDS = 10.0
 LATE_SECONDS = 2.0  # the same for a body whose deadline has passed
-_NOT_FINITE = (b"NaN", b"Infinity")
-_INFLATE = {b"gzip": 31, b"deflate": 15}  # zlib window bits
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class Exchange:
     async def read_body(self, limit: int) -> bytes:
         """The whole body, inflated if it came compressed; at most `limit` bytes. Raises ApiError, DisconnectedError."""
         encoding = self.headers.get(b"content-encoding", b"identity").lower()
-        if encoding != b"identity" and encoding not in _INFLATE:
+        if encoding != b"identity" and encoding not in CODINGS:
             raise ApiError(
                 "unsupported_media_type",
                 f"content encoding {encoding.decode('latin-1')[:40]!r} is not read here",
@@ -120,7 +117,7 @@ class Exchange:
             await self._refuse_body(limit, int(declared))
         body = await self._collect(limit)
         self.call.restart()  # the caller's upload is not our preprocessing
-        return body if encoding == b"identity" else _inflate(body, _INFLATE[encoding], limit)
+        return body if encoding == b"identity" else inflate(body, encoding, limit)
 
     async def _collect(self, limit: int) -> bytes:
         """The body as it comes, within the request's deadline: who sends slower must not keep a place for ever."""
@@ -270,49 +267,3 @@ async def _while_there(turn: Turn, task: asyncio.Task[Any], work: Coroutine[Any,
         raise
     finally:
         turn.leave = None
-
-
-def read_json_object(body: bytes) -> dict[str, Any]:
-    """The body as a JSON object. Raises ApiError (invalid_json, invalid_request).
-
-    NaN and Infinity are not JSON, but many clients write them: they are read here, so that the pipeline can refuse
-    them by their place.
-    """
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as fault:
-        document = _with_constants(body) if any(word in body for word in _NOT_FINITE) else None
-        if document is None:
-            raise ApiError(
-                "invalid_json", f"the body is not JSON: {fault.msg} at character {fault.pos}", hint="send UTF-8 JSON"
-            ) from None
-    if not isinstance(document, dict):
-        raise ApiError("invalid_request", "the body must be a JSON object")
-    return document
-
-
-def _with_constants(body: bytes) -> Any:
-    """What Python's own reader, which knows NaN and Infinity, makes of the body; None if it is not JSON either.
-
-    It also lets through half characters, endless integers and deep nesting; writing the document again finds those.
-    """
-    try:
-        document = json.loads(body)
-        orjson.dumps(document)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return document
-
-
-def _inflate(body: bytes, window_bits: int, limit: int) -> bytes:
-    """Decompress to at most `limit` bytes, whatever the compressed size."""
-    stream = zlib.decompressobj(window_bits)
-    try:
-        plain = stream.decompress(body, limit + 1)
-    except zlib.error:
-        raise ApiError("invalid_json", "the body is not what its Content-Encoding says") from None
-    if len(plain) > limit:
-        raise ApiError("payload_too_large", f"the body inflates to more than the limit of {limit} bytes")
-    if not stream.eof:
-        raise ApiError("invalid_json", "the compressed body is cut short")
-    return plain

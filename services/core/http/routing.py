@@ -8,7 +8,8 @@ from typing import Any
 
 from services.core import metrics
 from services.core.errors import ApiError
-from services.core.http.exchange import Exchange, Response, json_response, read_json_object
+from services.core.http.content import read_json_object
+from services.core.http.exchange import Exchange, Response, json_response
 from services.core.http.openapi import openapi_document
 from services.core.http.routes import Handler, Params, Routes
 from services.core.model import Family, ServedModel, Task

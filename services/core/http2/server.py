@@ -31,8 +31,8 @@ class Http2Server:
         """Calls are handled by the first that knows them."""
         self._handlers += handlers
 
-    def bind(self, host: str, port: int, *, shared: bool, tls: ssl.SSLContext | None) -> None:
-        """Take the port. Raises OSError if it is not free.
+    def bind(self, host: str, port: int, *, shared: bool, tls: ssl.SSLContext | None) -> int:
+        """Take the port, or any free one for 0, and return it. Raises OSError if it is not free.
 
         shared  other processes bind it, too; the kernel spreads connections over them
         tls     None: plain
@@ -47,6 +47,7 @@ class Http2Server:
                 address[:2], family=family, backlog=BACKLOG, reuse_port=shared, dualstack_ipv6=both
             )
             self._sockets.append(listening)
+        return int(self._sockets[-1].getsockname()[1])
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()

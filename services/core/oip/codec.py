@@ -10,55 +10,26 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import orjson
 
 from services.core.errors import ApiError
-from services.core.http.exchange import Response, json_response, read_json_object
+from services.core.http.content import read_json_object
+from services.core.http.exchange import Response, json_response
+from services.core.oip.json_data import MAX_DIMENSIONS, from_json, to_json
+from services.core.oip.layout import InferRequest, Layouts
 from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
 
-KEPT_HEADER_BYTES, KEPT_HEADERS = 2048, 256
-MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 2**48  # numpy refuses to shape even an empty array beyond its address space
 HEADER_LENGTH = b"inference-header-content-length"
-_NUMBERS = {int, float, bool, list}  # list: uneven nesting, which numpy refuses in its own words
-_KINDS = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}  # array kind -> kinds of JSON data it may be made from
-
-
-@dataclass(frozen=True)
-class InferRequest:
-    """A decoded request.
-
-    outputs  name -> whether it is wanted as raw bytes; None: all outputs
-    binary   how outputs are wanted that say nothing themselves
-    """
-
-    id: str
-    tensors: Tensors
-    outputs: dict[str, bool | None] | None
-    binary: bool
-
-    def wants_binary(self, name: str) -> bool:
-        wish = self.outputs.get(name) if self.outputs is not None else None
-        return self.binary if wish is None else wish
 
 
 def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
     """Read a request body. Raises ApiError naming the input and what is wrong with it."""
     length = _header_length(header_length, len(body))
-    if not KEPT_HEADER_BYTES >= length < len(body):
-        return _decode(body, length)
-    key = (body[:length], len(body))
-    layout = _LAYOUTS.get(key)
-    if layout is not None:
-        return layout.read(body)
-    request = _decode(body, length)
-    _keep_layout(key, request)
-    return request
+    return _LAYOUTS.read(body, length)
 
 
 def _decode(body: bytes, length: int) -> InferRequest:
@@ -85,43 +56,7 @@ def _decode(body: bytes, length: int) -> InferRequest:
     )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the raw tensors of a request lie, and everything else its JSON header says.
-
-    tensors  name, data type, shape, elements, first byte
-    """
-
-    id: str
-    tensors: tuple[tuple[str, np.dtype[Any], tuple[int, ...], int, int], ...]
-    outputs: dict[str, bool | None] | None
-    binary: bool
-
-    def read(self, body: bytes) -> InferRequest:
-        """The request; its tensors are read-only views of the body."""
-        tensors = {
-            name: np.frombuffer(body, dtype, count, at).reshape(shape) for name, dtype, shape, count, at in self.tensors
-        }
-        return InferRequest(self.id, tensors, self.outputs, self.binary)
-
-
-_LAYOUTS: dict[tuple[bytes, int], Layout] = {}  # by JSON header and size of the body: callers repeat theirs
-
-
-def _keep_layout(key: tuple[bytes, int], request: InferRequest) -> None:
-    """Remember what a header said, if all of its tensors came raw and have a fixed size."""
-    header, size = key
-    tensors, at = [], len(header)
-    for name, tensor in request.tensors.items():
-        if tensor.size == 0 or tensor.dtype.kind == "O":
-            return
-        tensors.append((name, tensor.dtype, tensor.shape, tensor.size, at))
-        at += tensor.nbytes
-    if at != size:
-        return  # data in the header
-    if len(_LAYOUTS) >= KEPT_HEADERS:
-        _LAYOUTS.clear()
-    _LAYOUTS[key] = Layout(request.id, tuple(tensors), request.outputs, request.binary)
+_LAYOUTS = Layouts(_decode)
 
 
 def encode_response(document: dict[str, Any], outputs: Tensors, request: InferRequest) -> Response:
@@ -134,7 +69,7 @@ def encode_response(document: dict[str, Any], outputs: Tensors, request: InferRe
             raw.append(to_raw_bytes(tensor))
             entry["parameters"] = {"binary_data_size": len(raw[-1])}
         else:
-            entry["data"] = _to_json(tensor)
+            entry["data"] = to_json(tensor)
         entries.append(entry)
     document["outputs"] = entries
     if not raw:
@@ -212,69 +147,12 @@ def _decode_input(entry: Any, raw: memoryview, field: str) -> tuple[str, Tensor,
     name, datatype, shape = check_header(entry.get("name"), entry.get("datatype"), entry.get("shape"), field)
     size = _object(entry, "parameters").get("binary_data_size")
     if size is None:
-        return name, _from_json(entry.get("data"), datatype, shape, name), 0
+        return name, from_json(entry.get("data"), datatype, shape, name), 0
     if type(size) is not int or not 0 <= size <= len(raw):
         raise ApiError(
             "tensor_size", f"input {name!r} says {str(size)[:20]} raw bytes, {len(raw)} are there", field=name
         )
     return name, from_raw_bytes(raw[:size], datatype, shape, name), size
-
-
-def _from_json(data: Any, datatype: str, shape: list[int], name: str) -> Tensor:
-    if not isinstance(data, list):
-        raise ApiError("invalid_request", f"input {name!r} has no data", field=name, hint="send `data` or raw bytes")
-    if datatype == "BYTES":
-        flat = np.array(data, dtype=object).ravel()
-        if not all(isinstance(item, str) for item in flat):
-            raise ApiError("tensor_dtype", f"input {name!r} is BYTES, its data must be strings", field=name)
-        values: Tensor = np.array([item.encode() for item in flat], dtype=object)
-    else:
-        values = _numbers(data, datatype, name)
-    if values.size != math.prod(shape):
-        raise ApiError(
-            "tensor_size",
-            f"input {name!r} has {values.size} values, shape {shape} takes {math.prod(shape)}",
-            field=name,
-        )
-    return values.reshape(shape)
-
-
-def _numbers(data: list[Any], datatype: str, name: str) -> Tensor:
-    dtype = DTYPES[datatype]
-    kinds = _kinds_of(data)
-    numbers = kinds <= _NUMBERS and kinds != {list}
-    try:  # never an array of text: numpy would give every element the room of the longest
-        values = np.array(data, dtype=None if numbers else object) if data else np.empty(0, dtype)
-    except ValueError:
-        raise ApiError("tensor_size", f"input {name!r} has lists of unequal length", field=name) from None
-    if dtype.kind in "iu" and kinds == {int} and values.dtype.kind not in "iu":
-        values = np.array(data, dtype=object)  # numpy took integers beyond int64 for something else
-    elif values.dtype.kind not in _KINDS[dtype.kind]:
-        raise _not_numbers(kinds, datatype, name)
-    if dtype.kind in "iu" and values.size:
-        bounds = np.iinfo(dtype)
-        if values.min() < bounds.min or values.max() > bounds.max:
-            raise ApiError("value_out_of_range", f"input {name!r} has a value outside {datatype}", field=name)
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused by the model's own check
-        return values.astype(dtype)
-
-
-def _not_numbers(kinds: set[type], datatype: str, name: str) -> ApiError:
-    missing = type(None) in kinds
-    code = "value_not_finite" if missing else "value_not_numeric"
-    what = "a missing value" if missing else f"data that is not {datatype}"
-    return ApiError(code, f"input {name!r} has {what}", field=name)
-
-
-def _kinds_of(data: list[Any]) -> set[type]:
-    """The types of the elements of evenly nested lists; {list} if they are nested too deep for a tensor."""
-    kinds = set(map(type, data))
-    for _ in range(MAX_DIMENSIONS):
-        if kinds != {list}:
-            break
-        data = list(chain.from_iterable(data))
-        kinds = set(map(type, data))
-    return kinds
 
 
 def _split_bytes(raw: bytes, count: int, field: str) -> Tensor:
@@ -289,12 +167,6 @@ def _split_bytes(raw: bytes, count: int, field: str) -> Tensor:
     tensor = np.empty(count, dtype=object)
     tensor[:] = items
     return tensor
-
-
-def _to_json(tensor: Tensor) -> Any:
-    if tensor.dtype.kind == "O":
-        return [item.decode() for item in tensor.ravel()]
-    return np.ascontiguousarray(tensor).ravel()
 
 
 def _id(sent: Any) -> str:

@@ -11,7 +11,7 @@ import orjson
 from export.artifact import TensorSpec
 from services.core.call import Call
 from services.core.errors import ApiError
-from services.core.http.exchange import read_json_object
+from services.core.http.content import read_json_object
 from services.core.model import ServedModel, TensorModel
 from services.core.oip.documents import wire_shape
 from services.core.serving import Serving

@@ -6,7 +6,8 @@ from typing import Any
 
 from services.core.control import read_command
 from services.core.errors import ApiError
-from services.core.http.exchange import Exchange, Response, json_response, read_json_object
+from services.core.http.content import read_json_object
+from services.core.http.exchange import Exchange, Response, json_response
 from services.core.http.routes import Params, Routes
 from services.core.oip.codec import HEADER_LENGTH, decode_request, encode_response
 from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index

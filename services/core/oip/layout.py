@@ -1,0 +1,92 @@
+"""A decoded inference request, and the layouts of those that came before it.
+
+The JSON header of a binary request is the same for every request a caller makes, so what it says is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from services.core.tensors import Tensors
+
+HEADER_BYTES, HEADERS = 2048, 256  # longest header kept, and how many
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """A decoded request.
+
+    outputs  name -> whether it is wanted as raw bytes; None: all outputs
+    binary   how outputs are wanted that say nothing themselves
+    """
+
+    id: str
+    tensors: Tensors
+    outputs: dict[str, bool | None] | None
+    binary: bool
+
+    def wants_binary(self, name: str) -> bool:
+        wish = self.outputs.get(name) if self.outputs is not None else None
+        return self.binary if wish is None else wish
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the raw tensors of a request lie, and everything else its JSON header says.
+
+    tensors  name, data type, shape, elements, first byte
+    """
+
+    id: str
+    tensors: tuple[tuple[str, np.dtype[Any], tuple[int, ...], int, int], ...]
+    outputs: dict[str, bool | None] | None
+    binary: bool
+
+    def read(self, body: bytes) -> InferRequest:
+        """The request; its tensors are read-only views of the body."""
+        tensors = {
+            name: np.frombuffer(body, dtype, count, at).reshape(shape) for name, dtype, shape, count, at in self.tensors
+        }
+        return InferRequest(self.id, tensors, self.outputs, self.binary)
+
+
+class Layouts:
+    """Layouts by JSON header and size of the body.
+
+    decode  reads a body whose header ends at a given byte, the long way
+    """
+
+    def __init__(self, decode: Callable[[bytes, int], InferRequest]) -> None:
+        self._decode = decode
+        self._known: dict[tuple[bytes, int], Layout] = {}
+
+    def read(self, body: bytes, header_length: int) -> InferRequest:
+        """The request. Raises what `decode` raises; what it refused is not kept."""
+        if not HEADER_BYTES >= header_length < len(body):
+            return self._decode(body, header_length)
+        key = (body[:header_length], len(body))
+        layout = self._known.get(key)
+        if layout is not None:
+            return layout.read(body)
+        request = self._decode(body, header_length)
+        self._keep(key, request)
+        return request
+
+    def _keep(self, key: tuple[bytes, int], request: InferRequest) -> None:
+        """Remember what a header said, if all of its tensors came raw and have a fixed size."""
+        header, size = key
+        tensors, at = [], len(header)
+        for name, tensor in request.tensors.items():
+            if tensor.size == 0 or tensor.dtype.kind == "O":
+                return
+            tensors.append((name, tensor.dtype, tensor.shape, tensor.size, at))
+            at += tensor.nbytes
+        if at != size:
+            return  # data in the header
+        if len(self._known) >= HEADERS:
+            self._known.clear()
+        self._known[key] = Layout(request.id, tuple(tensors), request.outputs, request.binary)
