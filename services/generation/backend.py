@@ -59,8 +59,8 @@ class Backend(Protocol):
     def write(self, slot: int, start: int, cached: Cached) -> None:
         """Put a copy (or the beginning of one) back, as the tokens from `start` on."""
 
-    def release(self, slot: int, tokens: int) -> None:
-        """Nobody needs what a slot holds, of which `tokens` tokens were ever written."""
+    def release(self, slot: int) -> None:
+        """Nobody needs what a slot holds."""
 
     def close(self) -> None:
         """Give memory back."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_KEPT = 256  # tokens: slots that held no more are not given back, their next sequence writes there again
 _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE; memory is limited by admission, not here
 
 
@@ -30,9 +29,9 @@ class CacheMemory:
             self._advise(mmap.MADV_NOHUGEPAGE, 0, size)  # huge pages would take memory no token was written to
         self.array: npt.NDArray[np.float32] = np.frombuffer(self._map, np.float32).reshape(shape)
 
-    def release(self, slot: int, tokens: int) -> None:
-        """Give back a slot's memory, of which `tokens` tokens were written. It reads as zeros afterwards."""
-        if tokens <= _KEPT or not hasattr(mmap, "MADV_DONTNEED"):
+    def release(self, slot: int) -> None:
+        """Give back a slot's memory. It reads as zeros afterwards."""
+        if not hasattr(mmap, "MADV_DONTNEED"):
             return
         parts, slots = self.array.shape[:2]
         size = self.array[0, 0].nbytes

@@ -19,7 +19,7 @@ from models.llm.spec import LanguageModelSpec
 from services.generation.tokenizer import Tokenizer
 
 # small models like to go on with blanks for ever, where a schema allows any between two words
-_JSON_DEFAULTS = {"whitespace_pattern": r"[ \t\r\n]{0,8}"}
+_JSON_DEFAULTS: Any = {"whitespace_pattern": r"[ \t\r\n]{0,8}"}
 
 
 def json_schema_grammar(schema: Any) -> str:

@@ -28,6 +28,7 @@ from services.generation.faults import GraphError
 from services.generation.request import Logits
 
 _PAST, _PRESENT = "past_key_values", "present"
+_KEPT = 256  # tokens: memory of slots that held no more is not given back, their next sequence writes there again
 _NARROWEST = 128  # columns of the mask, at least; doubled as sequences grow
 
 
@@ -58,6 +59,7 @@ class OnnxBackend:
         self._memory = CacheMemory(shape)
         self._cache = self._memory.array
         self.token_bytes = len(self._pasts) * spec.kv_heads * spec.head_dim * self._cache.itemsize
+        self._written = np.zeros(slots, np.int64)  # tokens of each slot whose memory is taken
         self._logits = np.zeros((max(slots, longest), spec.vocabulary), np.float32)
         self._rows = np.arange(max(slots, longest), dtype=np.int64)
         self._steps: dict[tuple[int, int, int], _Step] = {}  # first slot, n, width of the mask
@@ -68,6 +70,7 @@ class OnnxBackend:
         mask[0, 0] = start + len(tokens)
         wanted = self._rows[: len(tokens)] if every else self._rows[len(tokens) - 1 : len(tokens)]
         logits = self._logits[: len(wanted)]
+        self._note(slot, start + len(tokens))
         self._session.run_with_iobinding(self._bind(slot, ids, mask, wanted, logits))
         return logits
 
@@ -75,11 +78,13 @@ class OnnxBackend:
         step = self._step(first, len(tokens), int(lengths.max()) + 1)
         step.tokens[:, 0] = tokens
         np.add(lengths, 1, out=step.mask[:, 0])
+        written = self._written[first : first + len(tokens)]
+        np.maximum(written, step.mask[:, 0], out=written)
         self._session.run_with_iobinding(step.binding)
         return step.logits
 
     def move(self, source: int, target: int, tokens: int) -> None:
-        self._cache[:, target, :, :tokens] = self._cache[:, source, :, :tokens]
+        self.share(source, target, 0, tokens)
 
     def swap(self, one: int, other: int, tokens: int) -> None:
         kept = self.read(one, 0, tokens)
@@ -87,19 +92,27 @@ class OnnxBackend:
         self.write(other, 0, kept)
 
     def share(self, source: int, target: int, start: int, stop: int) -> None:
+        self._note(target, stop)
         self._cache[:, target, :, start:stop] = self._cache[:, source, :, start:stop]
 
     def read(self, slot: int, start: int, stop: int) -> Cached:
         return self._cache[:, slot, :, start:stop].copy()
 
     def write(self, slot: int, start: int, cached: Cached) -> None:
-        self._cache[:, slot, :, start : start + cached.shape[2]] = cached
+        stop = start + cached.shape[2]
+        self._note(slot, stop)
+        self._cache[:, slot, :, start:stop] = cached
 
-    def release(self, slot: int, tokens: int) -> None:
-        self._memory.release(slot, tokens)
+    def release(self, slot: int) -> None:
+        if self._written[slot] > _KEPT:
+            self._memory.release(slot)
+            self._written[slot] = 0
 
     def close(self) -> None:
         self._steps.clear()
+
+    def _note(self, slot: int, tokens: int) -> None:
+        self._written[slot] = max(self._written[slot], tokens)
 
     def _step(self, first: int, n: int, longest: int) -> _Step:
         key = (first, n, self._width(longest))

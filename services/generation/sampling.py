@@ -50,6 +50,10 @@ class Sampler:
 
         Raises NotNumbersError, RuledOutError, and whatever a processor raises.
         """
+        with np.errstate(all="ignore"):  # what overflows is found out below
+            return self._next(logits, generated, allowed)
+
+    def _next(self, logits: Logits, generated: Sequence[int], allowed: npt.NDArray[np.bool_] | None) -> int:
         likeliest(logits)
         for processor in self._processors:
             processor(self._prompt, generated, logits)
@@ -157,8 +161,9 @@ def scores(logits: Logits, token: int, top: int) -> TokenScore:
 
     Raises NotNumbersError.
     """
-    largest = logits.max()
-    total = largest + np.log(np.exp(logits - largest).sum(dtype=np.float64))
+    with np.errstate(all="ignore"):
+        largest = logits.max()
+        total = largest + np.log(np.exp(logits - largest).sum(dtype=np.float64))
     if not np.isfinite(total):
         raise NotNumbersError
     return TokenScore(token, float(logits[token] - total), _likeliest(logits, float(total), top))

@@ -111,7 +111,7 @@ class Scheduler:
             other.slot = sequence.slot
         elif sequence.slot != place:
             self._backend.move(sequence.slot, place, sequence.held)
-            self._backend.release(sequence.slot, sequence.held)
+            self._backend.release(sequence.slot)
         sequence.slot = place
         self.running.append(sequence)
 
@@ -123,17 +123,24 @@ class Scheduler:
         self.reserved -= sequence.reserved
         if sequence in self.prefilling:
             self.prefilling.remove(sequence)
-            self._backend.release(sequence.slot, sequence.held)
+            self._backend.release(sequence.slot)
         else:
             self._close_gap(sequence)
         sequence.slot = -1
+
+    def clear(self) -> list[Sequence]:
+        """Forget everyone; who that was."""
+        everyone = self.everyone()
+        self.waiting, self.running, self.reserved = Waiting(), [], 0
+        self.prefilling.clear()
+        return everyone
 
     def _close_gap(self, sequence: Sequence) -> None:
         last = self.running.pop()
         if last is not sequence:
             self._backend.move(last.slot, sequence.slot, last.held)
             self.running[sequence.slot] = last
-        self._backend.release(last.slot, max(last.held, sequence.held))
+        self._backend.release(last.slot)
         last.slot = sequence.slot
 
     def _fits(self, sequence: Sequence) -> bool:

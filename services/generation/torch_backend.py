@@ -118,7 +118,7 @@ class TorchBackend:
     def write(self, slot: int, start: int, cached: Cached) -> None:
         self._cache[:, slot, :, start : start + cached.shape[2]] = cached
 
-    def release(self, slot: int, tokens: int) -> None:
+    def release(self, slot: int) -> None:
         """Memory stays taken."""
 
     def close(self) -> None:

@@ -239,8 +239,8 @@ class Worker:
             self._tokens[sequence.slot] = piece.tokens[0]
 
     def _fail(self, sequence: Sequence, fault: ApiError) -> None:
-        self._leave(sequence)
         self._report.failed.append((sequence, fault))
+        self._leave(sequence)
 
     def _leave(self, sequence: Sequence) -> None:
         """Give back a sequence's slot; its prompt is remembered."""
@@ -255,8 +255,7 @@ class Worker:
 
     def _give_up(self, fault: BaseException) -> None:
         """Something unforeseen: end everyone, so that nobody waits for ever."""
-        for sequence in self._scheduler.everyone():
-            self._scheduler.remove(sequence)
+        for sequence in self._scheduler.clear():
             self._report.failed.append((sequence, model_failed(fault)))
 
     def _send(self) -> None:
