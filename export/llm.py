@@ -26,7 +26,7 @@ from export.errors import CheckpointFileError, OptionError
 from export.hugging_face import load_network, load_tokenizer
 from export.llm_builder import build
 from export.llm_cases import LONG, TEXTS, Case, plan_prompts, save_cases
-from export.llm_checks import check_folder
+from export.llm_checks import check_folder, context_length, head_dim
 from export.llm_example import Completer, make_example
 from export.llm_folder import ModelFolder
 from export.llm_graph import GRAPH, fit
@@ -150,14 +150,13 @@ def open_checked(job: LlmJob, work: Path, report: Report) -> Model:
 def make_spec(folder: ModelFolder, tokenizer: Any, precision: Precision) -> LanguageModelSpec:
     """Sizes from config.json, special tokens from the tokenizer."""
     config, special = folder.config, special_tokens(folder, tokenizer)
-    heads = config["num_attention_heads"]
     try:
         return LanguageModelSpec(
             vocabulary=config["vocab_size"],
             layers=config["num_hidden_layers"],
-            kv_heads=config.get("num_key_value_heads") or heads,
-            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
-            context_length=config["max_position_embeddings"],
+            kv_heads=config.get("num_key_value_heads") or config["num_attention_heads"],
+            head_dim=head_dim(config),
+            context_length=context_length(config),
             precision=precision,
             bos_token=special.bos,
             end_tokens=special.ends,

@@ -20,8 +20,11 @@ SUPPORTED = {
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "granite": "GraniteForCausalLM",
 }
-ROPE = {"default", "linear", "llama3"}  # others change with a text's length, which a certificate does not see
+ROPE = {"default", "llama3"}  # the builder leaves linear scaling out; others change with a text's length
+HEAD_DIM = 16  # the attention kernel takes multiples of it
 PLAIN = {"F32", "F16", "BF16"}
 _SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 
@@ -33,11 +36,24 @@ def check_folder(folder: ModelFolder) -> None:
     for name in _SIZES:
         if not isinstance(config.get(name), int):
             raise CheckpointFileError(f"config.json: {name} is {config.get(name)!r}, expected a number", "complete it")
-    if config["max_position_embeddings"] <= 2 * NEW:
-        found = config["max_position_embeddings"]
-        hint = "the certificate needs room for prompts and answers"
-        raise CheckpointFileError(f"a context of {found} tokens is too short, expected more than {2 * NEW}", hint)
+    if context_length(config) <= 2 * NEW:
+        message = f"a context of {context_length(config)} tokens is too short, expected more than {2 * NEW}"
+        raise CheckpointFileError(message, "the certificate needs room for prompts and answers")
+    if head_dim(config) % HEAD_DIM:
+        message = f"heads of {head_dim(config)} numbers cannot be pressed"
+        raise CheckpointFileError(message, f"expected a multiple of {HEAD_DIM}")
     _check_tensors(folder)
+
+
+def context_length(config: dict[str, Any]) -> int:
+    """Tokens served at most: a sliding window is not kept, so the context ends where it would begin to slide."""
+    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    return min(int(config["max_position_embeddings"]), int(window or config["max_position_embeddings"]))
+
+
+def head_dim(config: dict[str, Any]) -> int:
+    """Numbers of a head, as stated or as the widths say."""
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
 def _check_type(config: dict[str, Any]) -> None:

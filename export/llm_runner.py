@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
+from export.errors import ConversionError
 from export.llm_graph import LOGITS, POSITIONS
 from models.llm.spec import LanguageModelSpec
 from models.packed.library import register
 
 CHUNK = 128  # tokens of a prompt that are fed at once
 _CPU = ("cpu", 0)
+_REPORT = "report it with the model's type"
 
 Logits = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
@@ -67,7 +69,10 @@ class GraphRunner:
             place = (*_CPU, np.float32, cache[rows].shape, cache[rows].ctypes.data)
             binding.bind_input(f"past_key_values.{name}", *place)
             binding.bind_output(f"present.{name}", *place)
-        self._session.run_with_iobinding(binding)
+        try:
+            self._session.run_with_iobinding(binding)
+        except RuntimeError as error:
+            raise ConversionError(f"the graph does not run: {str(error).splitlines()[0]}", _REPORT) from error
         logits: Logits = binding.get_outputs()[0].numpy()
         return logits
 
@@ -76,6 +81,6 @@ def _session(graph: Path) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what it says is in the error
     register(options, graph)
     return ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])

@@ -1,28 +1,28 @@
 """The two checkpoints that come with the repository, pressed with their training data and recorded test errors.
 
-A second call finds the work done: beside the store it keeps, per artifact, a digest of everything an export depends on
-(input files, exporter and network sources, library versions). If that is unchanged and the artifact still opens with
-every digest right, nothing is pressed. Any edit to those sources presses again; the same bytes give the same version.
+A second call finds the work done (`pressroom.stamps`). Any edit to the exporter or the networks presses again; the
+same bytes give the same version.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from export.artifact import ArtifactError, Metric, open_artifact
+from export.artifact import Metric
 from export.environment import versions
 from export.errors import OptionError
 from export.progress import Report, silent
-from export.store import Stored, store_root
+from export.store import Stored
+from pressroom import stamps
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "data"
 TRAINING_CSV = DATA / "ett" / "ETTh1.csv"
 SPLIT = "ett-hourly"
+OTHER_FAMILIES = ("llm", "prune")  # how the names of exporters begin that forecasters do not depend on
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,17 @@ def press_bundled(report: Report = silent) -> list[Stored]:
     return [up_to_date(one) or _press(one, report) for one in BUNDLED]
 
 
+def up_to_date(one: Bundled) -> Stored | None:
+    """The artifact an earlier call pressed from exactly the same inputs, if it is still whole."""
+    return stamps.up_to_date(one.name, _recipe(one))
+
+
 def _press(one: Bundled, report: Report) -> Stored:
     from export.forecast import ForecastJob, press
     from export.forecast_data import DataOptions
     from export.hyperparameters import Stated
 
-    recipe = _recipe(one)
+    made_of = _recipe(one)
     job = ForecastJob(
         architecture=one.architecture,
         checkpoint=one.checkpoint,
@@ -71,38 +76,16 @@ def _press(one: Bundled, report: Report) -> Stored:
         extra_metrics=_recorded_metrics(one),
     )
     stored = press(job, report).stored
-    stamp = _stamp(one)
-    stamp.parent.mkdir(exist_ok=True)
-    stamp.write_text(json.dumps({"recipe": recipe, "version": stored.version, "digest": stored.digest}) + "\n")
+    stamps.remember(stored, made_of)
     return stored
-
-
-def up_to_date(one: Bundled) -> Stored | None:
-    """The artifact an earlier call pressed from exactly the same inputs, if it is still whole."""
-    try:
-        stamp = json.loads(_stamp(one).read_bytes())
-        if stamp["recipe"] != _recipe(one):
-            return None
-        artifact = open_artifact(one.name, stamp["version"])
-    except (OSError, ValueError, KeyError, ArtifactError):
-        return None
-    if artifact.digest != stamp["digest"]:
-        return None
-    return Stored(one.name, artifact.manifest.version, artifact.digest, artifact.path, unchanged=True)
-
-
-def _stamp(one: Bundled) -> Path:
-    return store_root().parent / "pressroom" / f"bundled-{one.name}.json"
 
 
 def _recipe(one: Bundled) -> str:
     """Digest of all an export of this checkpoint depends on."""
     folders = ("export", "models/forecasting", f"models/{one.architecture}")
     sources = [path for folder in folders for path in sorted((ROOT / folder).glob("*.py"))]
-    state = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
-    for path in (one.checkpoint, one.config, TRAINING_CSV, *sources):
-        state.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return state.hexdigest()
+    own = [path for path in sources if not path.name.startswith(OTHER_FAMILIES)]
+    return stamps.recipe((one.checkpoint, one.config, TRAINING_CSV, *own), versions())
 
 
 def _recorded_metrics(one: Bundled) -> tuple[Metric, ...]:

@@ -1,14 +1,18 @@
-"""`make demo`: from the bundled checkpoints to a forecast over HTTP and gRPC, in one command.
+"""`make demo`: from bundled checkpoints to forecasts and to text, in one command.
 
-Press the two checkpoints (nothing to do the second time), start the gateway on free loopback ports, send one real
-window of ETTh1's test rows through the client over both transports, compare the answers, print them beside what
-really happened, draw `out/demo.png`, stop the server. The artifacts stay in the model store: `make serve` serves them.
+Press the two forecasters; prune the embedded language model and press it dense and pruned (nothing to do the second
+time); start the gateway on free loopback ports with all four; send one real window of ETTh1's test rows through the
+client over HTTP and gRPC, compare the answers, print them beside what really happened; ask both language models the
+same question; draw `out/demo.png`; stop the server. The artifacts stay in the model store: `make serve` serves them.
+
+    python -m pressroom.demo [--model FOLDER | --forecasts-only]
 
 Exit status: 0 fine, 1 something failed (with the reason and a remedy on standard error).
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import socket
@@ -18,16 +22,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from pressroom.demo_report import PICTURE, Answer, draw, read_window, show
+from pressroom.demo_text import Told, ask_twin, show_twins
 from pressroom.output import fail, progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from export.progress import Report
     from export.store import Stored
     from pressroom.demo_report import Window
 
-READY_SECONDS = 90.0
+READY_SECONDS = 180.0
 STOP_SECONDS = 30.0
 LOG_LINES = 15  # of the server's log, shown if it fails
 AGREE = 1e-6  # relative; both transports carry the same JSON numbers
@@ -58,11 +67,12 @@ class Address:
         return f"grpc://127.0.0.1:{self.grpc_port}"
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run the demo; returns the exit status."""
     os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")  # nothing here calls home
+    options = _options(arguments)
     try:
-        run()
+        run(model=options.model, forecasts_only=options.forecasts_only)
     except DemoError as error:
         return fail(error.message, error.hint, 1, as_json=False)
     except OSError as error:
@@ -73,38 +83,47 @@ def main() -> int:
     return 0
 
 
-def run() -> None:
-    """All steps. Raises DemoError."""
+def run(*, model: Path | None, forecasts_only: bool) -> None:
+    """All steps. model: a folder instead of the embedded language model. Raises DemoError."""
+    from pressroom.bundled import press_bundled
+    from pressroom.bundled_llm import press_twins
+
     began = time.monotonic()
-    print("1/4 press the bundled checkpoints into verified artifacts (under a minute the first time)", flush=True)
-    stored = press()
-    for one in stored:
-        print(f"    {one.tag}  {one.digest[:19]}  {'already there' if one.unchanged else 'certified and stored'}")
-    print("2/4 start the gateway and wait until it is ready", flush=True)
+    print("1/5 press the bundled forecasters into verified artifacts (under a minute the first time)", flush=True)
+    forecasters = press(press_bundled)
+    twins: list[Stored] = []
+    if not forecasts_only:
+        print("2/5 prune the embedded language model; press it dense and pruned (minutes the first time)", flush=True)
+        twins = press(lambda report: press_twins(report, model=model))
+    print("3/5 start the gateway and wait until it is ready", flush=True)
     started = time.monotonic()
-    with server(stored) as address:
+    with server([*forecasters, *twins]) as address:
         print(f"    {address.http}  {address.grpc}  after {time.monotonic() - started:.1f} s")
         window = read_window()
-        print(f"3/4 send {window.described} over HTTP and gRPC\n", flush=True)
-        answers = [ask(one, window, address) for one in stored]
-    show(answers, window)
-    print("\n4/4 draw history, forecasts and truth", flush=True)
-    draw(answers, window)
-    print(f"    {PICTURE}")
+        print(f"4/5 send {window.described} over HTTP and gRPC\n", flush=True)
+        answers = [ask(one, window, address) for one in forecasters]
+        show(answers, window)
+        draw(answers, window)
+        print(f"\nhistory, forecasts and truth are drawn in {PICTURE}")
+        if twins:
+            print("5/5 ask both language models the same question\n", flush=True)
+            show_twins(twins, [tell(one, address) for one in twins])
     print(f"done in {time.monotonic() - began:.0f} s. The server is stopped; `make serve` starts one that stays.")
 
 
-def press() -> list[Stored]:
-    """Press the bundled checkpoints unless the store holds them already."""
+def press(work: Callable[[Report], list[Stored]]) -> list[Stored]:
+    """Press what the store does not hold already, and say what was done."""
     from export.artifact import ArtifactError
     from export.errors import ExportError
-    from pressroom.bundled import press_bundled
 
     try:
         with progress_bar() as report:
-            return press_bundled(report)
+            stored = work(report)
     except (ExportError, ArtifactError) as error:
         raise DemoError(error.message, error.hint or "`pressroom export bundled` repeats this step alone") from None
+    for one in stored:
+        print(f"    {one.tag}  {one.digest[:19]}  {'already there' if one.unchanged else 'certified and stored'}")
+    return stored
 
 
 @contextlib.contextmanager
@@ -141,6 +160,26 @@ def ask(one: Stored, window: Window, address: Address) -> Answer:
     if answer.apart > AGREE:
         raise DemoError(f"{one.tag}: HTTP and gRPC differ by {answer.apart:.1e}", "this is a fault: please report it")
     return answer
+
+
+def tell(one: Stored, address: Address) -> Told:
+    """The answer of one language model."""
+    from pressroom_client import PressroomError
+
+    try:
+        return ask_twin(one.tag, address.http)
+    except PressroomError as error:
+        raise DemoError(f"{one.tag}: {error}", "`make serve` shows the server's log") from None
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pressroom.demo", description="From bundled checkpoints to answers over HTTP and gRPC."
+    )
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--model", type=Path, metavar="FOLDER", help="another language model than the embedded one")
+    choice.add_argument("--forecasts-only", action="store_true", help="no language model")
+    return parser.parse_args(arguments)
 
 
 def _wait_ready(child: subprocess.Popen[bytes], address: Address, log: IO[bytes]) -> None:

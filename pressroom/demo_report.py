@@ -26,6 +26,7 @@ COLUMNS = {"OT": "oil temperature", "HUFL": "high useful load"}  # two of the se
 TOLD = "OT"  # and one is printed
 STEPS = (1, 2, 3, 6, 12, 24, 48, 96)
 COLOURS = {"itransformer": "#d95f02", "card": "#1b9e77"}
+WORDS = ("model", "version", "digest", "hour", "time")
 SHORT_DIGEST = 19  # "sha256:" and twelve digits
 
 
@@ -86,14 +87,14 @@ def read_window() -> Window:
 def show(answers: list[Answer], window: Window) -> None:
     """Who answered and how fast, then the forecast of one column beside what happened."""
     who = [_facts(answer) for answer in answers]
-    _print_table(["model", "version", "digest", "HTTP ms", "gRPC ms", "network ms"], who)
+    print_aligned(["model", "version", "digest", "HTTP ms", "gRPC ms", "network ms"], who, WORDS)
     apart = max(answer.apart for answer in answers)
     print("HTTP and gRPC answered the same numbers\n" if apart == 0 else f"HTTP and gRPC agree to {apart:.0e}\n")
     print(f"{TOLD}, {COLUMNS[TOLD]}:")
     rows = [_row(step, answers, window) for step in STEPS]
     errors = [f"{answer.error(window.truth, TOLD):.2f}" for answer in answers]
     rows.append(["all", "mean absolute error", "", *errors])
-    _print_table(["hour", "time", "truth", *(answer.model for answer in answers)], rows)
+    print_aligned(["hour", "time", "truth", *(answer.model for answer in answers)], rows, WORDS)
 
 
 def _facts(answer: Answer) -> list[str]:
@@ -109,13 +110,13 @@ def _row(step: int, answers: list[Answer], window: Window) -> list[str]:
     return [f"+{step}", f"{window.truth.index[at]:%Y-%m-%d %H:%M}", *(f"{number:.2f}" for number in numbers)]
 
 
-def _print_table(headings: list[str], rows: list[list[str]]) -> None:
+def print_aligned(headings: list[str], rows: list[list[str]], words: tuple[str, ...]) -> None:
+    """A table; columns of words to the left, of numbers to the right."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for heading in headings:
-        words = heading in ("model", "version", "digest", "hour", "time")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in words else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     console().print(table)
