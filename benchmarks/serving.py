@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from benchmarks.verdicts import Verdict
 
 NO_BATCHING = {"PRESSROOM_MAX_BATCH_ROWS": "1"}
+MODELS = "PRESSROOM_MODELS"  # whatever else the store holds stays out
 _EXAMPLE = "Example: python -m benchmarks.serving --quick --models card-etth1 --wires oip-binary,grpc"
 
 
@@ -94,7 +95,11 @@ def _run(plan: Plan) -> Campaign:
         local = {name: local_model(name) for name in plan.models}
         subjects = {name: Subject(model, model.forecast(windows)) for name, model in local.items()}
         bar.update(task, description="start two gateways")
-        servers = {True: stack.enter_context(gateway()), False: stack.enter_context(gateway(NO_BATCHING))}
+        served = {MODELS: ",".join(plan.models)}
+        servers = {
+            True: stack.enter_context(gateway(served)),
+            False: stack.enter_context(gateway(served | NO_BATCHING)),
+        }
         generator = stack.enter_context(LoadGenerator())
         campaign = Campaign(plan, subjects, windows)
         campaign.run(servers, generator, lambda what: bar.update(task, description=what, advance=1))
