@@ -154,15 +154,25 @@ def _weigh(what: str, is_gain: bool, why: str, gained: list[str], missed: list[d
 def _why_size(job: PruneJob) -> str:
     if job.pattern == CHANNELS:
         return "embeddings, head and attention keep their size; only what was cut off is saved"
-    return "zeros are stored like any other number, so that every loader reads the file; packing is a serving format"
+    why = "zeros are stored like any other number, so that every loader reads the file"
+    return f"{why}; {_PACKED}" if _packs(job) else why
 
 
 def _why_speed(job: PruneJob) -> str:
     if job.pattern == CHANNELS:
         return "the matrices that became smaller are a part of the time; the rest is unchanged"
     if job.is_nm:
-        return f"stock CPU kernels multiply zeros too; {job.pattern} pays with a packed kernel or sparse tensor cores"
+        pays = _PACKED if _packs(job) else f"{job.pattern} pays with a packed kernel or sparse tensor cores only"
+        return f"stock CPU kernels multiply zeros too; {pays}"
     return "stock kernels multiply zeros too; scattered zeros or unaligned rows let none be skipped"
+
+
+_PACKED = "press it with --precision packed-2:4, which packs what is left and has kernels for it"
+
+
+def _packs(job: PruneJob) -> bool:
+    """Is every matrix 2:4?"""
+    return job.is_nm and str(job.nm) == "2:4" and job.share == job.nm.sparsity
 
 
 def receipt(

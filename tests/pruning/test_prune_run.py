@@ -152,6 +152,7 @@ def test_sizes_and_speeds_are_measured_and_no_gain_is_claimed_for_zeros(
     assert receipt["speed"]["pruned"]["ttft_ms"] > 0
     missed = {entry["what"].partition(":")[0]: entry["why"] for entry in receipt["not_gained"]}
     assert "zeros are stored" in missed["file size and memory for weights"]
+    assert "--precision packed-2:4" in missed["file size and memory for weights"]
     assert "gather" in missed["the stored order obeys the pattern everywhere"]
     assert receipt["total"]["removed"] == 0.5
 
@@ -278,6 +279,23 @@ def test_windows_lie_at_equal_strides_or_one_in_each_part(tiny: Path) -> None:
     for part, window in enumerate(drawn):
         inside = text.ids[part * stride : (part + 1) * stride].unfold(0, 16, 1)
         assert (inside == window).all(dim=1).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "packs"),
+    [
+        ({"pattern": "2:4"}, True),
+        ({"pattern": "4:8"}, False),
+        ({"pattern": "unstructured"}, False),
+        ({"method": "surgeon", "pattern": "2:4"}, True),
+        ({"method": "surgeon", "pattern": "2:4", "sparsity": 0.3}, False),
+    ],
+)
+def test_packing_is_advised_only_where_every_matrix_can_be_packed(
+    settings: dict[str, Any], packs: bool, make_job: MakeJob, tmp_path: Path
+) -> None:
+    _, missed = gains(Twins(1000, 1000, None), [], make_job(tmp_path / "out", **settings))
+    assert ("packed-2:4" in missed[0]["why"]) is packs
 
 
 def test_gains_are_claimed_beyond_noise_only(make_job: MakeJob, tmp_path: Path) -> None:
