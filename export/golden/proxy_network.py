@@ -37,7 +37,9 @@ class ProxyNetwork:
         self.window, self.vocabulary = int(case.config["lm_prefix_len"]), int(case.config["proxy_vocab"])
         ids = case.tensors["input.proxy_ids"].tolist()
         recorded = case.tensors["input.proxy_probs"]
-        self.recorded = {tuple(ids[k : k + self.window]): row for k, row in enumerate(recorded)}
+        self.recorded: dict[tuple[int, ...], Tensor] = {
+            tuple(ids[k : k + self.window]): row for k, row in enumerate(recorded)
+        }
         words = case.config.get("proxy_vocabulary")
         words = words if isinstance(words, list) else case.config["vocabulary"]
         self.unknown, self._end = words.index(UNKNOWN), words.index(END)
@@ -92,10 +94,11 @@ class CaseProxy:
         return self._known[context]
 
     def _probabilities(self, context: tuple[int, ...]) -> Tensor:
-        as_recorded = self._decoding or self._network.unknown not in context
-        if as_recorded and context in self._network.recorded:
-            return self._network.recorded[context]
-        return self._network.read([context], decoding=self._decoding)[0]
+        recorded = self._network.recorded.get(context)
+        if recorded is not None and (self._decoding or self._network.unknown not in context):
+            return recorded
+        rows: Tensor = self._network.read([context], decoding=self._decoding)
+        return rows.squeeze(0)
 
 
 def _network(case: GoldenCase, vocabulary: int) -> tuple[Any, list[str]]:

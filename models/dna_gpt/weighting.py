@@ -20,11 +20,12 @@ from models.dna_gpt.overlap import LONGEST, Overlap
 
 DEMO_THRESHOLD = 0.00025  # the demo's, for one commercial model; with others it accuses most human texts
 FORMULA_LONGEST = 25
+GUARD = 1e-8  # of the official programs, against no overlap at all
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """score = sum over n of w ln w * ratio[n], with w = step * n - back; divided by the weights' sum where `normalised`.
+    """score = sum over n of w ln w * ratio[n], w = step * n - back; divided by the sum of w where `normalised`.
 
     shortest, longest  n of the first and the last n-gram that counts
     """
@@ -45,7 +46,7 @@ class Weighting:
         if not self.normalised:
             return total
         present = float((self.step * sizes - self.back)[counted & (overlap.shared > 0)].sum())
-        return total / present if present else 0.0
+        return total / (present + GUARD)
 
     def _weights(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         return np.array([w * math.log(w) for w in (self.step * sizes - self.back).tolist()])
