@@ -1,7 +1,8 @@
-"""Tables as Markdown, and generated pages of docs/."""
+"""Tables as Markdown, generated pages of docs/, and measured parts of pages written by hand."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,3 +30,12 @@ def write_page(name: str, command: str, sections: Sequence[str]) -> Path:
     path = DOCS / name
     path.write_text("\n\n".join((note, *sections, "## Machine", machine_lines())) + "\n")
     return path
+
+
+def replace_measured(page: Path, name: str, text: str) -> None:
+    """Put `text` between `<!-- measured: NAME -->` and `<!-- end -->`. Raises ValueError for a page without the two."""
+    part = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    written = page.read_text()
+    if not part.search(written):
+        raise ValueError(f"{page.name}: no part <!-- measured: {name} --> ... <!-- end -->")
+    page.write_text(part.sub(lambda found: f"{found[1]}{text}\n{found[2]}", written))

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from packed_layers import packed_layer, pruned, weights
+import torch
+from packed_layers import packed_layer, weights
+from packed_layers import pruned as pruned_weights
+from tiny_llm import TEXT, make_tiny_llama
 
+from export.prune import prune
+from export.prune_plan import PruneJob
 from models.packed.library import is_built
 
 LEVELS = ("avx512", "avx2", "portable")
-KERNEL_TESTS = ("test_packed_kernels.py", "test_packed_graph.py")
+KERNEL_TESTS = ("test_packed_kernels.py", "test_packed_graph.py", "test_packed_artifact.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,9 +32,21 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     name: str = request.param
     monkeypatch.setenv("PRESSROOM_SIMD", name)
     try:
-        packed_layer(pruned(weights(1, 4, short=True)))
+        packed_layer(pruned_weights(weights(1, 4, short=True)))
     except Exception as error:
         if "cannot run" not in str(error):
             raise
         pytest.skip(f"this processor has no {name}")
     return name
+
+
+@pytest.fixture(scope="session")
+def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama of tied bfloat16 weights, pruned to 2:4 by RIA with channel permutation."""
+    folder = tmp_path_factory.mktemp("pruned")
+    dense = make_tiny_llama(folder / "dense", dtype=torch.bfloat16, tie_word_embeddings=True)
+    short = {"windows": 4, "tokens": 64, "evaluation_windows": 2, "speed": False, "compute": "float32"}
+    text = {"calibration": TEXT, "evaluation": TEXT}
+    out = folder / "pruned"
+    prune(PruneJob(model=str(dense), out=out, method="ria", pattern="2:4", permute=True, **short, **text))
+    return out

@@ -10,17 +10,17 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-import torch
 from tiny_llm import TEXT, VOCABULARY, make_tiny_llama
 
 from export.errors import ConversionError, OptionError
+from export.hugging_face import load_tokenizer
 from export.llm import LlmJob, make_graph, make_spec
 from export.llm_folder import ModelFolder
 from export.llm_pack import GRAPH, WEIGHTS, PackReport, pack_graph, read_orders
 from export.llm_runner import GraphRunner
 from export.prune import prune
 from export.prune_plan import PruneJob
-from models.llm.spec import LanguageModelSpec
+from models.llm.spec import PACKED, LanguageModelSpec
 from models.packed import library
 from models.packed.library import KernelsMissingError, register
 
@@ -38,35 +38,32 @@ class Pressed:
     spec: LanguageModelSpec
 
 
-def press(folder: Path, *, dtype: torch.dtype, permute: bool, **settings: bool) -> Pressed:
-    """Prune a tiny Llama to 2:4, build its fp32 graph, pack it."""
-    from transformers import AutoTokenizer
-
-    dense = make_tiny_llama(folder / "dense", dtype=dtype, **settings)
-    pruned, plain, packed, made = (folder / name for name in ("pruned", "plain", "packed", "made"))
-    short = {"windows": 4, "tokens": 64, "evaluation_windows": 2, "speed": False, "compute": "float32"}
-    method = {"method": "ria", "calibration": TEXT, "evaluation": TEXT} if permute else {"method": "magnitude"}
-    prune(PruneJob(model=str(dense), out=pruned, pattern="2:4", permute=permute, **short, **method))
+def press(checkpoint: Path, folder: Path) -> Pressed:
+    """Build the fp32 graph of a pruned model and pack it."""
+    plain, packed, made = (folder / name for name in ("plain", "packed", "made"))
     for path in (plain, packed, made):
         path.mkdir()
-    checkpoint = ModelFolder(pruned, "tiny")
-    make_graph(checkpoint, "fp32", made, plain)
-    report = pack_graph(plain, packed, read_orders(pruned))
-    spec = make_spec(checkpoint, AutoTokenizer.from_pretrained(pruned), "packed-2:4")
-    return Pressed(pruned, plain, packed, report, spec)
+    model = ModelFolder(checkpoint, "tiny")
+    make_graph(model, "fp32", made, plain)
+    report = pack_graph(plain, packed, read_orders(checkpoint))
+    return Pressed(checkpoint, plain, packed, report, make_spec(model, load_tokenizer(checkpoint), PACKED))
 
 
 @pytest.fixture(scope="session")
-def permuted(tmp_path_factory: pytest.TempPathFactory) -> Pressed:
-    """Tied bfloat16 weights, RIA with channel permutation."""
-    folder = tmp_path_factory.mktemp("permuted")
-    return press(folder, dtype=torch.bfloat16, permute=True, tie_word_embeddings=True)
+def permuted(pruned: Path, tmp_path_factory: pytest.TempPathFactory) -> Pressed:
+    """Tied bfloat16 weights, most of them 2:4 in an order of their own."""
+    return press(pruned, tmp_path_factory.mktemp("permuted"))
 
 
 @pytest.fixture(scope="session")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Pressed:
     """Untied float32 weights, pruned by magnitude."""
-    return press(tmp_path_factory.mktemp("long"), dtype=torch.float32, permute=False)
+    folder = tmp_path_factory.mktemp("long")
+    checkpoint = folder / "pruned"
+    dense = make_tiny_llama(folder / "dense")
+    short = {"tokens": 64, "evaluation_windows": 2, "speed": False, "compute": "float32"}
+    prune(PruneJob(model=str(dense), out=checkpoint, method="magnitude", pattern="2:4", evaluation=TEXT, **short))
+    return press(checkpoint, folder)
 
 
 @pytest.fixture(params=["permuted", "long"])
@@ -76,10 +73,11 @@ def pressed(request: pytest.FixtureRequest) -> Pressed:
 
 
 def logits(graph: Path, spec: LanguageModelSpec, rows: int = 3) -> np.ndarray:
-    """A prompt of 40 tokens and three steps of ragged rows; float32 [40 + 3 rows, V]."""
+    """After ragged prompts, and after each of three steps of all rows; float32 [4 rows, V]."""
     runner = GraphRunner(graph / GRAPH, spec, rows=rows, capacity=64)
     draw = np.random.default_rng(0)
-    parts = [runner.prefill(row, draw.integers(2, VOCABULARY, 40 - 7 * row).tolist()) for row in range(rows)][:1]
+    prompts = [draw.integers(2, VOCABULARY, 40 - 7 * row).tolist() for row in range(rows)]
+    parts = [runner.last(row, prompt)[None] for row, prompt in enumerate(prompts)]
     parts += [runner.step(draw.integers(2, VOCABULARY, rows).tolist()) for _ in range(3)]
     return np.concatenate(parts)
 
@@ -95,10 +93,10 @@ def test_a_row_of_the_packed_graph_does_not_depend_on_its_mates(permuted: Presse
     prompts = [draw.integers(2, VOCABULARY, length).tolist() for length in (5, 31, 12)]
     together = GraphRunner(permuted.packed / GRAPH, permuted.spec, rows=3, capacity=64)
     for row, prompt in enumerate(prompts):
-        together.prefill(row, prompt)
+        together.last(row, prompt)
     answers = together.step([7, 8, 9])
     alone = GraphRunner(permuted.packed / GRAPH, permuted.spec, rows=1, capacity=64)
-    alone.prefill(0, prompts[1])
+    alone.last(0, prompts[1])
     assert alone.step([8]).tobytes() == answers[1:2].tobytes()
 
 
