@@ -140,7 +140,8 @@ class VllmEngine:
         try:
             async with asyncio.timeout(left):
                 outcome = await self._pass_on(sink, request, sampling)
-            self._settle(failed=False)
+            if outcome != "cancelled":
+                self._settle(failed=False)
         except asyncio.CancelledError:
             outcome = "cancelled"
         except TimeoutError:
@@ -159,36 +160,39 @@ class VllmEngine:
         self, sink: ReferenceType[Generation], request: GenerationRequest, sampling: dict[str, Any]
     ) -> str:
         answer = Answer(request, self.tokenizer, frozenset(self.spec.end_tokens))
-        submitted = spoke = perf_counter()
         outputs = self._client.generate(request.prompt, sampling, request.grammar, str(next(self._names)))
         async with aclosing(outputs):  # leaving early aborts
             async for output in outputs:
-                now = perf_counter()
-                piece = answer.piece(output)
-                generation = sink()
-                if generation is None:
-                    return "cancelled"
-                if answer.steps == 1:
-                    self._begin(generation, answer, submitted, now)
-                else:
-                    self._observer.step(0, len(piece.tokens), [now - spoke], [])
-                spoke = now
-                generation.batch_rows = max(generation.batch_rows, len(self._decoding))
-                generation.deliver(piece)
-                if piece.finish_reason is not None:
-                    return piece.finish_reason
+                outcome = self._hand_over(sink, answer, output)
+                if outcome is not None:
+                    return outcome
         raise RuntimeError("vLLM ended an answer without a reason")
 
-    def _begin(self, generation: Generation, answer: Answer, submitted: float, now: float) -> None:
+    def _hand_over(self, sink: ReferenceType[Generation], answer: Answer, output: Any) -> str | None:
+        """One output; the outcome if it was the last. Nothing here outlives the call: whoever asked may let go."""
+        generation = sink()
+        if generation is None:
+            return "cancelled"
+        before = generation.ended  # when the latest piece came, or the request
+        piece = answer.piece(output)
+        if answer.steps == 1:
+            self._begin(generation, answer)
+        else:
+            self._observer.step(0, len(piece.tokens), [perf_counter() - before], [])
+        generation.batch_rows = max(generation.batch_rows, len(self._decoding))
+        generation.deliver(piece)
+        return piece.finish_reason
+
+    def _begin(self, generation: Generation, answer: Answer) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._decoding.add(task)
-        generation.began = submitted  # vLLM does not tell when a sequence left its queue
+        generation.began = generation.submitted  # vLLM does not tell when a sequence left its queue
         generation.prompt_scores = answer.prompt_scores
         generation.usage.cached_tokens = answer.cached_tokens
         self._observer.prefix(generation.usage.prompt_tokens, answer.cached_tokens)
         new = generation.usage.prompt_tokens - answer.cached_tokens
-        self._observer.step(new, 1, [], [now - submitted])
+        self._observer.step(new, 1, [], [perf_counter() - generation.submitted])
         self._observer.load(self.load)
 
     def _fail(self, sink: ReferenceType[Generation], fault: ApiError) -> str:

@@ -30,13 +30,14 @@ class VllmClient:
         self, weights: Path, tokenizer: Path, spec: LanguageModelSpec, options: EngineOptions, context: int
     ) -> None:
         """Takes half a minute and more. Raises ArtifactError for a folder that cannot be served."""
-        _check_folder(weights, spec)
+        dtype = _checked_dtype(weights, spec)
         for name, value in _OFFLINE.items():
             os.environ.setdefault(name, value)
         self._vllm = _vllm()
         self.kv_tokens = (options.kv_tokens or options.slots * context) + options.prefix_tokens
         arguments = self._vllm.AsyncEngineArgs(
             model=str(weights),
+            dtype=dtype,
             max_model_len=context,
             max_num_seqs=options.slots,
             max_logprobs=MOST_ALTERNATIVES,
@@ -82,7 +83,8 @@ def _vllm() -> Any:
     return vllm
 
 
-def _check_folder(weights: Path, spec: LanguageModelSpec) -> None:
+def _checked_dtype(weights: Path, spec: LanguageModelSpec) -> str:
+    """The folder's own data type (vLLM would halve float32). Raises ArtifactError for another model's folder."""
     try:
         config = json.loads((weights / "config.json").read_bytes())
     except (OSError, ValueError):
@@ -98,6 +100,7 @@ def _check_folder(weights: Path, spec: LanguageModelSpec) -> None:
         raise ArtifactError(
             f"llm_torch_folder: config.json holds {left[0]}, which vLLM does not serve", "write dense safetensors"
         )
+    return str(config.get("dtype") or config.get("torch_dtype") or "auto")
 
 
 def _for_processors(tokenizer: Path, spec: LanguageModelSpec) -> dict[str, Any]:

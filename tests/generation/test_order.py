@@ -76,14 +76,11 @@ async def test_prompts_are_worked_on_in_turns_so_that_a_short_one_does_not_wait_
 ) -> None:
     backend = ToyBackend(slots=4)
     async with start_engine(backend, prefill_chunk=10, prefix_tokens=0) as asker:
-        ends: list[str] = []
-
-        async def one(name: str, prompt: list[int]) -> None:
-            await asker.ask(prompt, 1)
-            ends.append(name)
-
-        await asyncio.gather(one("long", [3] + [5] * 200), one("short", [4, 6]))
-        assert ends == ["short", "long"]
+        backend.ready.clear()
+        long, short = asker.submit([3, *[5] * 200], 1), asker.submit([4, 6], 1)
+        backend.ready.set()
+        await asyncio.gather(answer_of(long), answer_of(short))
+        assert short.ended < long.ended
 
 
 async def test_running_sequences_go_on_while_a_long_prompt_is_worked_on(start_engine: StartEngine) -> None:
@@ -92,7 +89,7 @@ async def test_running_sequences_go_on_while_a_long_prompt_is_worked_on(start_en
         running = asker.submit([3], 200)
         await anext(running)
         before = len(backend.steps)
-        await asker.ask([4] + [5] * 99, 1)
+        await asker.ask([4, *[5] * 99], 1)
         assert len(backend.steps) - before >= 9
         running.cancel()
 

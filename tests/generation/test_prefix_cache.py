@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from engine_tools import StartEngine
+from engine_tools import Answer, Asker, StartEngine, answer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_backend import ToyBackend, toy_answer
@@ -27,6 +27,14 @@ def restore(cache: PrefixCache, backend: ToyBackend, prompt: list[int]) -> int:
     assert backend.cache[0, 1, 0, :found, 0].tolist() == prompt[:found]
     assert (backend.cache[0, 1, 0, found:] == -1).all()
     return found
+
+
+async def together(asker: Asker, prompts: list[list[int]], count: int) -> list[Answer]:
+    """Ask all before the first is worked on."""
+    asker.backend.ready.clear()
+    generations = [asker.submit(prompt, count) for prompt in prompts]
+    asker.backend.ready.set()
+    return await asyncio.gather(*(answer_of(one) for one in generations))
 
 
 tokens = st.lists(st.integers(3, 4), min_size=1, max_size=60)
@@ -92,7 +100,7 @@ async def test_answers_do_not_depend_on_the_cache_and_hits_are_counted(start_eng
 async def test_equal_prompts_at_once_are_computed_once(start_engine: StartEngine) -> None:
     prompt = list(range(10, 50))
     async with start_engine(prefix_tokens=0) as asker:
-        answers = await asyncio.gather(*(asker.ask(prompt, 12) for _ in range(8)))
+        answers = await together(asker, [prompt] * 8, 12)
         assert all(a.tokens == toy_answer(prompt, 12) for a in answers)
         assert asker.backend.computed == len(prompt)
         assert sorted(found for _, found in asker.tally.prefixes) == [0, *[40] * 7]
@@ -105,7 +113,7 @@ async def test_long_prompts_that_begin_alike_share_the_work_while_it_is_done(
     start = [7 + i % 50 for i in range(100)]
     async with start_engine(prefix_tokens=0, prefill_chunk=chunk) as asker:
         asked = [[*start, 200 + i, 8, 9] for i in range(4)]
-        answers = await asyncio.gather(*(asker.ask(p, 4) for p in asked))
+        answers = await together(asker, asked, 4)
         assert [a.tokens for a in answers] == [toy_answer(p, 4) for p in asked]
         assert asker.backend.computed < 103 + 3 * (3 + chunk + 1)
 

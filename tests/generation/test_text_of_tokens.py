@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def test_text_ends_before_the_first_stop_string_wherever_it_is_cut(
     borders = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     finder, out = StopFinder(stops), ""
     first_seen = min((text.find(stop) + len(stop) for stop in stops if stop in text), default=len(text) + 1)
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in pairwise(borders):
         part = finder.feed(text[start:end])
         out += part
         if finder.found:

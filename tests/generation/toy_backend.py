@@ -6,7 +6,7 @@ So an answer is right only if every token of the sequence lies where it belongs,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Semaphore
+from threading import Event, Semaphore
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class ToyBackend:
 
     before_step  called before every call of the network with the tokens of each row; may raise
     gate         if given, every step (not prefill) waits for a release
+    ready        the network waits for it; clear it to let requests gather
     """
 
     def __init__(self, slots: int = 8, capacity: int = 256) -> None:
@@ -45,12 +46,15 @@ class ToyBackend:
         self.cache = np.full((1, slots, 1, capacity, 1), -1, np.int64)
         self.before_step: Callable[[list[list[int]]], None] = lambda rows: None
         self.gate: Semaphore | None = None
+        self.ready = Event()
+        self.ready.set()
         self.steps: list[int] = []  # rows of every decoding step
         self.computed = 0  # prompt tokens
         self.moves = 0
         self.closed = False
 
     def prefill(self, slot: int, start: int, tokens: Sequence[int], every: bool) -> npt.NDArray[np.float32]:
+        self.ready.wait()
         held = [*self._held(slot, start), *tokens]
         self.before_step([held])
         self.computed += len(tokens)
