@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -21,12 +22,13 @@ from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.model import Json, ServedModel, Task, runtime_options
 from services.core.settings import Settings
+from services.generation.faults import GraphError
 from services.generation.opening import BackendOptions, open_engine
 from services.generation.options import EngineOptions
 from services.generation.processors import REGISTRY
 from services.llm_metrics import LlmMetrics
 from services.openai import schemas
-from services.openai.answering import Answering, explained
+from services.openai.answering import Answering, explained, is_long, read_request
 from services.openai.chat import Chat
 from services.openai.chat_template import ChatTemplate
 from services.openai.completions import Completions
@@ -38,6 +40,7 @@ COMPLETIONS_ROUTE, CHAT_ROUTE = "/v1/completions", "/v1/chat/completions"
 
 _OF_RECEIPT = ("method", "calibration", "perplexity", "total", "size", "speed", "gained", "not_gained")
 
+_REMEDY = "export it again, or lower llm_slots and llm_context"
 _CLOSING: set[asyncio.Task[None]] = set()
 
 
@@ -56,7 +59,7 @@ class LlmModel(ServedModel):
 
     async def answer(self, request: Json, call: Call) -> Json:
         """The answer of either route, whole; inside a tensor, a request with messages is a chat."""
-        with self._answering(request, call) as answering:
+        with await self._answering(request, call) as answering:
             return await answering.whole()
 
     def explained(self, answer: Json, call: Call) -> Json:
@@ -105,14 +108,17 @@ class LlmModel(ServedModel):
     async def close(self) -> None:
         await self.engine.close()
 
-    def _answering(self, request: Json, call: Call) -> Answering:
+    async def _answering(self, request: Json, call: Call) -> Answering:
+        """Read the request and take it in; what takes long to read does not hold up the others."""
         if call.deadline is not None and not call.named_deadline:
             call.deadline = call.started + self._timeout_s  # text takes longer than other answers
         is_chat = call.route == CHAT_ROUTE or (call.route != COMPLETIONS_ROUTE and "messages" in request)
-        return Answering(Chat if is_chat else Completions, request, call, self, self.engine, self._reader)
+        read = partial(read_request, Chat if is_chat else Completions, request, self._reader, self.engine.context)
+        reading = await asyncio.to_thread(read) if is_long(request) else read()
+        return Answering(reading, call, self, self.engine, self._reader.tokenizer)
 
     async def _events(self, request: Json, call: Call) -> AsyncGenerator[bytes]:
-        with self._answering(request, call) as answering:
+        with await self._answering(request, call) as answering:
             async for event in answering.events():
                 yield event
 
@@ -151,6 +157,8 @@ class LlmFamily:
             return LlmModel(artifact, spec, settings)
         except KernelsMissingError as fault:
             raise ArtifactError(f"{artifact.tag}: {fault.message}", fault.hint) from None
+        except (GraphError, MemoryError) as fault:
+            raise ArtifactError(f"{artifact.tag}: {fault or 'not enough memory'}", _REMEDY) from None
 
 
 def _engine_options(settings: Settings) -> EngineOptions:

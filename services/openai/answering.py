@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from services.core.call import Call
 from services.core.http.exchange import event
 from services.generation.request import GenerationRequest
+from services.generation.tokenizer import Tokenizer
 from services.openai.chat import Chat
 from services.openai.completions import Completions
+from services.openai.constraints import CONSTRAINTS
 from services.openai.job import Engine, Job
 from services.openai.options import Options, Reader
 from services.openai.prompts import Prompt, answer_tokens
@@ -23,21 +25,50 @@ Json = dict[str, Any]
 Route = type[Completions] | type[Chat]
 
 END = b"data: [DONE]\n\n"
+_SHORT = 8192  # characters
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A request as it was understood: one generation request a choice, equally many for each prompt."""
+
+    route: Route
+    prompts: Sequence[Prompt]
+    options: Options
+    sequences: Sequence[GenerationRequest]
+
+
+def read_request(route: Route, request: Json, reader: Reader, context: int) -> Reading:
+    """Raises InputError or ApiError if the request cannot be used. Takes long for what `is_long`."""
+    prompts, options = route.read(request, reader)
+    sequences = [one for prompt in prompts for one in _sequences(route, prompt, options, context, reader)]
+    return Reading(route, prompts, options, sequences)
+
+
+def is_long(request: Json) -> bool:
+    """Whether reading a request may take milliseconds: much text becomes tokens, or a grammar is checked."""
+    return any(request.get(name) is not None for name in CONSTRAINTS) or _characters(request) > _SHORT
+
+
+def _characters(value: Any) -> int:
+    """Of all text in prompts and messages."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_characters(value.get(name)) for name in ("prompt", "messages", "content", "text"))
+    return sum(map(_characters, value)) if isinstance(value, list) else 0
 
 
 class Answering:
-    """One request to one model, between its being read and its last word. Use it in `with`: leaving frees its slots.
+    """One request to one model, from its being taken in to its last word. Use it in `with`: leaving frees its slots.
 
-    Raises InputError or ApiError if the request cannot be used or taken in.
+    Raises ApiError if the engine does not take it in.
     """
 
-    def __init__(self, route: Route, request: Json, call: Call, model: ServedModel, engine: Engine, reader: Reader):
-        prompts, self._options = route.read(request, reader)
-        self._shape = route(reader.tokenizer, self._options)
-        requests = [
-            one for prompt in prompts for one in _sequences(route, prompt, self._options, engine.context, reader)
-        ]
-        self._job = Job(engine, prompts, requests, call)
+    def __init__(self, reading: Reading, call: Call, model: ServedModel, engine: Engine, tokenizer: Tokenizer) -> None:
+        route, self._options = reading.route, reading.options
+        self._shape = route(tokenizer, self._options)
+        self._job = Job(engine, reading.prompts, reading.sequences, call)
         self._call = call
         self._head = {
             "id": f"{route.prefix}-{call.request_id}",

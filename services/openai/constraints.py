@@ -107,3 +107,4 @@ _READERS: dict[str, Callable[[Any], str | None]] = {
     "guided_grammar": _text("guided_grammar", lark_grammar),
     "grammar": _text("grammar", lark_grammar),
 }
+CONSTRAINTS = tuple(_READERS)  # the fields' names

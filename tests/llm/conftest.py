@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,10 @@ from typing import Any
 
 import pytest
 from live_server import LiveServer, StartServer, running_server
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # BentoML's own, when its services are imported
+    import services.llm  # noqa: F401
 
 
 @pytest.fixture(scope="session")

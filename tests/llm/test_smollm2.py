@@ -8,16 +8,22 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import PRESSROOM, LiveServer, clean_environment, running_server
+from live_server import LiveServer, clean_environment, running_server
 from text_server import CHAT, COMPLETIONS
 
+ROOT = Path(__file__).resolve().parents[2]
 NAME = "smollm2-fp32"
+_PRESS = f"""
+from export.llm import LlmJob, press
+press(LlmJob(model="smollm2", name="{NAME}", precision="fp32", windows=1, tokens=64))
+"""
 GREEDY = json.loads(Path(__file__).with_name("smollm2_greedy.json").read_text())
 AT_ONCE = 8  # requests that share steps, as they do in life
 
@@ -27,8 +33,10 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     kept = os.environ.get("PRESSROOM_TEST_SMOLLM2_HOME")  # saves a developer the minutes it takes
     home = Path(kept) if kept else tmp_path_factory.mktemp("smollm2")
     if not (home / "models" / NAME).exists():
-        command = [PRESSROOM, "export", "llm", "smollm2", "--name", NAME, "--precision", "fp32"]
-        done = subprocess.run(command, env=clean_environment(home), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", _PRESS],
+            env=clean_environment(home), cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
     settings = {"PRESSROOM_LLM_CONTEXT": "512", "PRESSROOM_LLM_SLOTS": str(AT_ONCE), "PRESSROOM_MODELS": NAME}
     with running_server(home, tmp_path_factory.mktemp("log") / "server.log", environment=settings) as server:

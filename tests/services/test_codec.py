@@ -119,7 +119,7 @@ def test_a_grpc_input_comes_in_and_goes_out(datatype: str, raw: bool) -> None:
     tensors = decode_tensors(message)
     np.testing.assert_array_equal(tensors["x"], array)
     answer = encode_message("m", "1", "id", tensors, {"a": True, "b": 2, "c": 0.5, "d": "e"})
-    again = ModelInferResponse.FromString(answer.SerializeToString())
+    again = ModelInferResponse.FromString(answer)
     assert (again.outputs[0].datatype, list(again.outputs[0].shape)) == (datatype, [2, 3])
     assert list(again.raw_output_contents) == [to_raw_bytes(array)]
     said = {key: getattr(p, p.WhichOneof("parameter_choice")) for key, p in again.parameters.items()}

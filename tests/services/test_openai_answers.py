@@ -12,7 +12,7 @@ from scripted_engine import EOS, ScriptedEngine, make_reader
 
 from services.core.call import Call
 from services.core.errors import ApiError
-from services.openai.answering import Answering, explained
+from services.openai.answering import Answering, explained, read_request
 from services.openai.chat import Chat
 from services.openai.completions import Completions
 from services.openai.errors import envelope
@@ -38,7 +38,8 @@ class Scene:
 
     def answering(self, request: Json) -> Answering:
         route = Chat if "messages" in request else Completions
-        return Answering(route, request, self.call, Named(), self.engine, self.reader)  # type: ignore[arg-type]
+        reading = read_request(route, request, self.reader, self.engine.context)
+        return Answering(reading, self.call, Named(), self.engine, self.reader.tokenizer)  # type: ignore[arg-type]
 
     async def whole(self, **request: Any) -> Json:
         with self.answering(request) as answering:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripted_engine import ScriptedEngine, make_reader
+from scripted_engine import make_reader
 
 from models.errors import InputError
 from services.generation.grammar import json_object_grammar, json_schema_grammar
+from services.openai.answering import read_request
+from services.openai.completions import Completions
 from services.openai.constraints import read_grammar
 from services.openai.fields import Fields
 
@@ -74,18 +76,6 @@ def test_what_is_no_constraint_is_refused_by_place(sent: dict[str, Any], field: 
 
 
 def test_a_grammar_reaches_the_engine() -> None:
-    import asyncio
-
-    from services.core.call import Call
-    from services.openai.answering import Answering
-    from services.openai.completions import Completions
-
-    async def submitted() -> str | None:
-        reader = make_reader()
-        engine = ScriptedEngine(reader.tokenizer)
-        model: Any = type("Named", (), {"name": "tiny", "digest": "sha256:0"})
-        request = {"prompt": "a", "guided_json": SCHEMA}
-        with Answering(Completions, request, Call("/test", "none", "id"), model, engine, reader):
-            return engine.requests[0].grammar
-
-    assert asyncio.run(submitted()) == json_schema_grammar(SCHEMA)
+    request = {"prompt": "a", "guided_json": SCHEMA}
+    (sequence,) = read_request(Completions, request, make_reader(), context=64).sequences
+    assert sequence.grammar == json_schema_grammar(SCHEMA)

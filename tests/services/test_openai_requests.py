@@ -13,7 +13,7 @@ from services.core.call import Call
 from services.core.errors import ApiError
 from services.generation.processors import ProcessorRegistry
 from services.generation.request import GenerationRequest
-from services.openai.answering import Answering
+from services.openai.answering import Answering, is_long, read_request
 from services.openai.chat import Chat
 from services.openai.completions import Completions
 
@@ -32,7 +32,8 @@ def asked(route: Any, request: dict[str, Any], **reader: Any) -> list[Generation
     async def submit() -> list[GenerationRequest]:
         read_by = make_reader(**reader)
         engine = ScriptedEngine(read_by.tokenizer)
-        with Answering(route, request, Call("/test", "none", "id"), Named(), engine, read_by):  # type: ignore[arg-type]
+        reading = read_request(route, request, read_by, engine.context)
+        with Answering(reading, Call("/test", "none", "id"), Named(), engine, read_by.tokenizer):  # type: ignore[arg-type]
             return engine.requests
 
     return asyncio.run(submit())
@@ -258,6 +259,22 @@ def test_tools_are_refused_in_words(sent: dict[str, Any]) -> None:
     error = refusal(Chat, {"messages": TALK, **sent})
     assert (error.code, error.field) == ("not_supported", next(iter(sent)))
     assert chat(tools=[], tool_choice="none")
+
+
+@pytest.mark.parametrize(
+    ("request_", "long"),
+    [
+        ({"prompt": "a" * 8000}, False),
+        ({"prompt": ["a" * 5000, "b" * 5000]}, True),
+        ({"prompt": [[1] * 5000]}, False),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a" * 9000}]}]}, True),
+        ({"messages": TALK}, False),
+        ({"messages": TALK, "response_format": {"type": "json_object"}}, True),
+        ({"prompt": 7, "messages": {"a": "b"}}, False),
+    ],
+)
+def test_what_takes_long_to_read_is_known_before(request_: dict[str, Any], long: bool) -> None:
+    assert is_long(request_) is long
 
 
 # --- the context
