@@ -4,7 +4,8 @@ In   score  float32 [R, C]   pattern N:M, C divisible by M, G = C / M groups
 Out  order  int64 [C]        place p of the permuted layer holds original input order[p]
 Two steps. The heuristic sorts channels by importance and deals them in a zigzag over the groups' M slots, so that
 every group gets strong and weak ones. The refinement re-deals one slot at a time over the groups by a linear sum
-assignment that maximises the score kept; M rounds, one a slot. Masks are in ORIGINAL order: mask[:, order] is N:M.
+assignment that maximises the score kept; M rounds a pass, one a slot. Masks are in ORIGINAL order: mask[:, order] is
+N:M.
 """
 
 from __future__ import annotations
@@ -29,17 +30,21 @@ class Search:
     importance  what channels are sorted by: the column sum of the score, or what a trial unstructured mask of
                 `sparsity` leaves of it (over the whole matrix, or per output)
     assignment  refine by linear sum assignment; cost grows with R * (C / M)^2
+    passes      times every slot is dealt anew; once in the paper, a little more is kept with each
     blocks      assign within this many equal parts of the channels; more parts are faster and keep less
     """
 
     importance: str = "sum"
     assignment: bool = True
+    passes: int = 1
     blocks: int = 1
     sparsity: float = 0.5
 
     def __post_init__(self) -> None:
         if self.importance not in IMPORTANCES:
             raise PruningError("importance", repr(self.importance), " or ".join(IMPORTANCES), "Name one of these.")
+        if self.passes < 1:
+            raise PruningError("passes", self.passes, "a whole number from 1", "The paper takes 1.")
 
 
 def find_order(score: Tensor, pattern: NM, search: Search) -> Tensor:
@@ -52,7 +57,7 @@ def find_order(score: Tensor, pattern: NM, search: Search) -> Tensor:
     if groups % search.blocks:
         remedy = "Choose a number of blocks that divides the number of groups."
         raise PruningError("blocks", search.blocks, f"a divisor of {groups} groups", remedy)
-    for slot in range(pattern.of):
+    for slot in [*range(pattern.of)] * search.passes:
         parts = order.chunk(search.blocks)
         order = torch.cat([part[redeal(score[:, part], pattern, slot)] for part in parts])
     return order

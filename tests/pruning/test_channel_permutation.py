@@ -61,6 +61,17 @@ def test_an_order_names_every_channel_once_and_refining_never_loses(
     assert pattern.obeyed_by(keep_in_order(score, pattern, refined)[:, refined].float())
 
 
+def test_a_second_pass_keeps_more_and_never_less() -> None:
+    pattern, gains = NM(4, 8), []
+    for seed in range(5):
+        score = scores(12, 64, seed)
+        once, twice = (find_order(score, pattern, Search(passes=passes)) for passes in (1, 2))
+        kept = [retained(score, keep_in_order(score, pattern, order)) for order in (once, twice)]
+        gains.append(kept[1] / kept[0] - 1)
+    assert min(gains) >= -1e-6
+    assert max(gains) > 1e-4
+
+
 def test_a_permuted_layer_answers_as_the_masked_layer() -> None:
     torch.manual_seed(0)
     linear, x = nn.Linear(32, 12).requires_grad_(False), torch.randn(3, 5, 32)
@@ -102,6 +113,11 @@ def test_an_order_that_is_no_permutation_is_refused(order: list[int]) -> None:
 def test_blocks_that_cut_a_group_are_refused() -> None:
     with pytest.raises(PruningError, match="a divisor of 4 groups"):
         find_order(torch.ones(2, 16), NM(2, 4), Search(blocks=3))
+
+
+def test_no_pass_at_all_is_refused() -> None:
+    with pytest.raises(PruningError, match="whole number from 1"):
+        Search(passes=0)
 
 
 def test_an_unknown_importance_is_refused() -> None:
