@@ -36,7 +36,7 @@ class Settings(BaseModel):
     port: int = Field(3000, ge=1, le=65535, description="HTTP port")
     grpc_port: int = Field(3001, ge=0, le=65535, description="gRPC port; 0 switches gRPC off")
     grpc_transport: Literal["http2", "grpcio"] = Field(
-        "http2", description="what carries gRPC: `http2`, our own in the event loop, or `grpcio`, at four times the CPU"
+        "http2", description="what carries gRPC: `http2`, our own in the event loop, or `grpcio`, which takes more CPU"
     )
     workers: int = Field(1, ge=1, le=256, description="worker processes; each holds its own copy of the models")
     threads: int = Field(1, ge=1, le=256, description="threads of one forward pass")

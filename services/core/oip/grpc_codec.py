@@ -9,8 +9,8 @@ import numpy as np
 
 from services.core.errors import ApiError
 from services.core.oip.codec import check_header, from_raw_bytes, to_raw_bytes
+from services.core.oip.grpc_wire import response
 from services.core.oip.inference import Parameters
-from services.core.oip.messages import ModelInferResponse
 from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
 
 _CONTENTS = {
@@ -59,24 +59,7 @@ def _from_contents(contents: Any, datatype: str, shape: list[int], name: str) ->
     return tensor.reshape(shape)
 
 
-def encode_response(name: str, version: str, request_id: str, outputs: Tensors, parameters: Parameters) -> Any:
-    """A ModelInferResponse with raw contents."""
-    response = ModelInferResponse(model_name=name, model_version=version, id=request_id)
-    for output, tensor in outputs.items():
-        response.outputs.add(name=output, datatype=dtype_name(tensor), shape=tensor.shape)
-        response.raw_output_contents.append(to_raw_bytes(tensor))
-    for key, value in parameters.items():
-        _set_parameter(response.parameters[key], value)
-    return response
-
-
-def _set_parameter(parameter: Any, value: bool | int | float | str) -> None:
-    match value:
-        case bool():
-            parameter.bool_param = value
-        case int():
-            parameter.int64_param = value
-        case float():
-            parameter.double_param = value
-        case str():
-            parameter.string_param = value
+def encode_response(name: str, version: str, request_id: str, outputs: Tensors, parameters: Parameters) -> bytes:
+    """The bytes of a ModelInferResponse with raw contents."""
+    entries = ((output, dtype_name(tensor), tensor.shape, to_raw_bytes(tensor)) for output, tensor in outputs.items())
+    return response(name, version, request_id, parameters, entries)

@@ -24,6 +24,7 @@ from services.core.errors import ApiError
 from services.core.metrics import InFlight, count_unrouted
 from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index
 from services.core.oip.grpc_codec import decode_tensors, encode_response
+from services.core.oip.grpc_wire import stream_response
 from services.core.oip.inference import infer
 from services.core.oip.messages import POOL, SERVICE, ModelInferRequest, ModelStreamInferResponse, message_class
 from services.core.repository import INFER_ROUTE
@@ -140,10 +141,9 @@ class InferenceService:
         sent = read_metadata(context)
         call = self._call(context, sent)
         try:
-            response = await self._answer(raw, call, context, sent)
+            return await self._answer(raw, call, context, sent)
         except ApiError as error:
             await abort(context, error, call.request_id)
-        return bytes(response.SerializeToString())
 
     async def _stream_infer(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         """One answer per request, in order; a refused request is reported in its answer and ends nothing."""
@@ -151,10 +151,10 @@ class InferenceService:
         async for raw in requests:
             call = self._call(context, sent)
             try:
-                answer = ModelStreamInferResponse(infer_response=await self._answer(raw, call, context, sent))
+                yield stream_response(await self._answer(raw, call, context, sent))
             except ApiError as error:
                 answer = ModelStreamInferResponse(error_message=orjson.dumps(error.envelope(call.request_id)).decode())
-            yield bytes(answer.SerializeToString())
+                yield bytes(answer.SerializeToString())
 
     def _call(self, context: Any, sent: Metadata) -> Call:
         call = Call(INFER_ROUTE, "grpc", request_id_from(sent.get("x-request-id")))
@@ -163,8 +163,8 @@ class InferenceService:
         call.deadline = perf_counter() + (self._settings.request_timeout_ms / 1000 if remaining is None else remaining)
         return call
 
-    async def _answer(self, raw: bytes, call: Call, context: Any, sent: Metadata) -> Any:
-        """The response message; every failure leaves as ApiError, is counted and written down."""
+    async def _answer(self, raw: bytes, call: Call, context: Any, sent: Metadata) -> bytes:
+        """The response message's bytes; every failure leaves as ApiError, is counted and written down."""
         self._in_flight.count += 1
         self.last_call = perf_counter()
         code, key_id = "ok", None
@@ -193,7 +193,7 @@ class InferenceService:
                 _count(call, code)
             self._journal.finished(call, code, key_id)
 
-    async def _run(self, request: Any, call: Call) -> Any:
+    async def _run(self, request: Any, call: Call) -> bytes:
         name, version = request.model_name, request.model_version
         model = call.model = self._repository.find(name, version, call) if name else self._repository.only(None, call)
         wanted = [o.name for o in request.outputs] or None
