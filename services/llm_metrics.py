@@ -73,7 +73,7 @@ class LlmMetrics:
         self._intervals: list[float] = []
         self._counts = Tally[str]()
         self._ended = Tally[str]()
-        self._begun = False
+        self._begun = self._retired = False
         write_with_all(self)
 
     def begin(self) -> None:
@@ -105,15 +105,18 @@ class LlmMetrics:
         self._model.circuit(is_open)
 
     def retire(self) -> None:
-        """The model is no longer served: its gauges go to zero."""
-        self._load = Load(waiting=0, running=0, slots=0, kv_reserved=0, kv_tokens=0, prefix_held=0)
+        """The model is no longer served: its gauges are another's from now on, if a version took its place."""
+        for gauge in self._gauges:
+            gauge.set(0)
+        self._retired = True
 
     def write(self) -> None:
         """Bring the series up to date."""
-        now = self._load
-        levels = (now.running, now.waiting, now.slots, now.kv_reserved, now.kv_tokens, now.prefix_held)
-        for gauge, level in zip(self._gauges, levels, strict=True):
-            gauge.set(level)
+        if not self._retired:
+            now = self._load
+            levels = (now.running, now.waiting, now.slots, now.kv_reserved, now.kv_tokens, now.prefix_held)
+            for gauge, level in zip(self._gauges, levels, strict=True):
+                gauge.set(level)
         firsts, self._firsts = self._firsts, []
         intervals, self._intervals = self._intervals, []
         observe_all(self._first_token, firsts)

@@ -132,6 +132,7 @@ class ModelMetrics:
         self._padding = PADDING.labels(name, version)
         self._requests: dict[tuple[str, str, str], prom.Counter] = {}
         self._queued = 0
+        self._retired = False
         self._answered: list[tuple[tuple[str, str], tuple[float, ...]]] = []  # route and protocol, stage seconds
         write_with_all(self)
 
@@ -142,6 +143,11 @@ class ModelMetrics:
 
     def queue(self, rows: int) -> None:
         self._queued = rows
+
+    def retire(self) -> None:
+        """The model is no longer served: its gauge is another's from now on, if a version took its place."""
+        self._queue_rows.set(0)
+        self._retired = True
 
     def batch(self, rows: int) -> None:
         self._batch_rows.observe(rows)
@@ -159,7 +165,8 @@ class ModelMetrics:
     def write(self) -> None:
         """Bring the series up to date."""
         answered, self._answered = self._answered, []
-        self._queue_rows.set(self._queued)
+        if not self._retired:
+            self._queue_rows.set(self._queued)
         for (route, protocol), count in Tally(key for key, _ in answered).items():
             self._counter(route, protocol, "ok").inc(count)
         for series, seconds in zip(self._stages, zip(*(stages for _, stages in answered), strict=True), strict=False):

@@ -111,7 +111,7 @@ class ServedModel(ABC):
         """No longer served: requests that hold the model finish, then it is freed with its thread and memory."""
         self._ready.set(0)
         MODEL_LOADED.labels(self.name, self.version).set(0)
-        self.metrics.queue(0)
+        self.metrics.retire()
 
     @abstractmethod
     async def close(self) -> None:

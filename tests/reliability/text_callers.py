@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-HEAD = "POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+HEAD = "POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{more}content-length: {length}\r\n\r\n"
 
 
 @dataclass
@@ -21,13 +21,25 @@ class Heard:
     complete: bool = False
 
 
-async def listen(port: int, request: dict[str, Any], leave_after: int | None = None) -> Heard:
-    """Read a stream; with `leave_after`, hang up after so many events."""
+async def listen(
+    port: int,
+    request: dict[str, Any],
+    leave_after: int | None = None,
+    bearer: str | None = None,
+    begun: asyncio.Event | None = None,
+) -> Heard:
+    """Read a stream.
+
+    leave_after  hang up after so many events
+    bearer       the Authorization header
+    begun        set with the first event
+    """
     heard = Heard(request)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         body = json.dumps({**request, "stream": True, "return_token_ids": True}).encode()
-        writer.write(HEAD.format(length=len(body)).encode() + body)
+        more = f"authorization: {bearer}\r\n" if bearer else ""
+        writer.write(HEAD.format(more=more, length=len(body)).encode() + body)
         events = 0
         while (leave_after is None or events < leave_after) and not heard.complete:
             line = await reader.readline()
@@ -35,6 +47,8 @@ async def listen(port: int, request: dict[str, Any], leave_after: int | None = N
                 return heard
             if line.startswith(b"data: "):
                 events += 1
+                if begun is not None:
+                    begun.set()
                 _take(heard, line[6:].strip())
     finally:
         writer.close()
