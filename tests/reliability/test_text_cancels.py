@@ -62,6 +62,7 @@ def test_callers_who_leave_cost_nobody_anything(crowded: LiveServer) -> None:
         assert 20 < sum(one.complete for one in heard) < 140
         everything_is_free(crowded)
         memory.append(crowded.metric("pressroom_worker_resident_bytes") / 2**20)
+    print(f"{ROUNDS} x {CALLERS} callers, resident MiB after each round: {[round(m, 1) for m in memory]}")
     assert memory[-1] - memory[0] < GROWTH_MIB, memory
     assert [asyncio.run(listen(crowded.port, request)).text for request in asked[:3]] == [a.text for a in alone[:3]]
 
