@@ -20,6 +20,7 @@ from services.generation.vllm_request import EXTRA, MOST_ALTERNATIVES, structure
 
 PROCESSORS = "services.generation.vllm_processors:RegisteredProcessors"
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+_GRAMMARS = {"backend": "guidance", "disable_any_whitespace": True}  # small models like to go on with blanks for ever
 _SPARSITY = ("sparsity_config", "compression_config")  # vLLM has no kernels for them any more and refuses or misreads
 
 
@@ -44,7 +45,7 @@ class VllmClient:
             logprobs_mode="raw_logprobs",
             enable_prefix_caching=options.prefix_tokens > 0,
             kv_cache_memory_bytes=self.kv_tokens * spec.cache_bytes_per_token,
-            structured_outputs_config={"backend": "guidance"},
+            structured_outputs_config=_GRAMMARS,
             logits_processors=[PROCESSORS],
             additional_config={EXTRA: _for_processors(tokenizer, spec)},
             disable_log_stats=True,
