@@ -88,7 +88,8 @@ class Worker:
             self._send()
         self._send()
         self._backend.close()
-        self._tell(None)
+        tell, self._tell = self._tell, _nobody  # or engine and worker would hold each other until the collector runs
+        tell(None)
 
     def _turn(self) -> None:
         self._drop_late()
@@ -263,3 +264,7 @@ class Worker:
         if not report.is_empty():
             report.load = self.load()
             self._tell(report)
+
+
+def _nobody(report: Report | None) -> None:
+    """Who a worker tells after its last word."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,3 +130,20 @@ def test_settings_that_are_not_a_language_models_are_refused(artifact: Artifact)
     manifest = artifact.manifest.model_copy(update={"settings": {"look_back": 96}})
     with pytest.raises(ArtifactError, match="not a language model"):
         LlmFamily().load(Artifact(artifact.path, manifest, artifact.digest, 0), Settings())
+
+
+async def test_a_retired_model_gives_its_memory_back_without_the_collectors_help(artifact: Artifact) -> None:
+    """A worker's collector walks old objects next to never: what holds itself would stay."""
+    model = load(artifact)
+    await model.answer(TALK, call(CHAT))
+    engine = weakref.ref(model.engine)
+    gc.disable()
+    try:
+        model.retire()
+        await model.close()
+        del model
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert engine() is None
+    finally:
+        gc.enable()
