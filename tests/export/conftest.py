@@ -58,6 +58,14 @@ def bundled_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.fixture(scope="module")
+def llm_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty BENTOML_HOME for a file's language models, pressed in this process."""
+    home = tmp_path_factory.mktemp("llm")
+    with _store_at(home):
+        yield home
+
+
 @pytest.fixture
 def bundled_store(bundled_home: Path) -> Iterator[Path]:
     """The pressed bundled checkpoints for code run in this process."""
@@ -71,6 +79,14 @@ def copied_home(bundled_home: Path, tmp_path: Path) -> Iterator[Path]:
     shutil.copytree(bundled_home, tmp_path / "copy")
     with _store_at(tmp_path / "copy"):
         yield tmp_path / "copy"
+
+
+@pytest.fixture
+def copied_llm_home(tiny_llm_home: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the tiny language models' store that may be damaged; it is this process's store as well."""
+    home = Path(shutil.copytree(tiny_llm_home, tmp_path / "copy", symlinks=True))
+    with _store_at(home):
+        yield home
 
 
 @pytest.fixture
