@@ -94,6 +94,9 @@ def _read_values(values: Any, spec: ForecastSpec, field: str) -> tuple[npt.NDArr
             hint=f"columns: {', '.join(spec.columns)}" if spec.columns else "name at least one column",
         )
     check_columns(tuple(values), spec, field)
+    history = _read_together(list(values.values()))
+    if history is not None:
+        return history, tuple(values)
     arrays = [_read_column(column, f"{field}.{name}") for name, column in values.items()]
     lengths = [len(a) for a in arrays]
     if len(set(lengths)) > 1:
@@ -106,6 +109,15 @@ def _read_values(values: Any, spec: ForecastSpec, field: str) -> tuple[npt.NDArr
             hint="all columns must have the same length",
         )
     return np.stack(arrays, axis=1), tuple(values)
+
+
+def _read_together(columns: list[Any]) -> npt.NDArray[np.float64] | None:
+    """All columns at once, [rows, C]; None if anything is wrong with one, which the long way then names."""
+    lengths = {len(column) if type(column) is list else -1 for column in columns}
+    if len(lengths) != 1 or -1 in lengths or not all(set(map(type, column)) <= {int, float} for column in columns):
+        return None
+    history = np.array(columns, dtype=np.float64).T
+    return history if np.isfinite(history).all() else None
 
 
 def check_columns(names: tuple[str, ...], spec: ForecastSpec, field: str) -> None:

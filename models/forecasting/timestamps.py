@@ -16,7 +16,8 @@ import numpy as np
 from models.errors import InputError
 from models.forecasting.frequency import Stamps
 
-_NAIVE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
+_NAIVE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?"
+_NAIVE_LINES = re.compile(rf"{_NAIVE}(?:\n{_NAIVE})*")
 EARLIEST, LATEST = -62135596800, 253402300799  # years 1 to 9999
 _HINT = "use ISO 8601 ('2016-07-01T00:00:00', optionally with an offset) or whole epoch seconds, one style throughout"
 
@@ -70,7 +71,7 @@ def read_time_axis(values: Any, field: str) -> TimeAxis:
 
 def _read_text(values: list[str], field: str) -> TimeAxis:
     separator = " " if " " in values[0] else "T"
-    if all(map(_NAIVE.fullmatch, values)):
+    if _are_naive(values):
         try:
             return TimeAxis(np.array(values, dtype="M8[s]").astype(np.int64), None, True, separator)
         except ValueError:  # a pattern match need not be a date: 2016-02-30
@@ -88,6 +89,12 @@ def _read_text(values: list[str], field: str) -> TimeAxis:
         True,
         separator,
     )
+
+
+def _are_naive(values: list[str]) -> bool:
+    """Whether all are dates, maybe with a time, and without an offset; in one match instead of one each."""
+    lines = "\n".join(values)
+    return _NAIVE_LINES.fullmatch(lines) is not None and lines.count("\n") == len(values) - 1
 
 
 def _moment(text: str, field: str, index: int) -> datetime:
