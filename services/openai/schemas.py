@@ -58,7 +58,7 @@ class _Options(BaseModel):
     guided_grammar: str | None = Field(None, description="a Lark grammar the text must follow; also as `grammar`")
     ignore_eos: bool | None = Field(None, description="go on after the model's end token")
     return_token_ids: bool | None = Field(None, description="the answer's token ids come beside its text")
-    user: str | None = Field(None, description="ignored")
+    user: Any = Field(None, description="ignored")
 
 
 class CompletionRequest(_Options):
