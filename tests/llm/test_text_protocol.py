@@ -32,6 +32,12 @@ def test_the_list_of_models_tells_what_a_caller_needs(text: LiveServer) -> None:
     assert entry["settings"]["precision"] == "fp32"
 
 
+def test_our_client_reads_it(text: LiveServer) -> None:
+    with Client(text.url) as client:
+        model = client.model(FP32)
+    assert (model.family, model.context_length, model.receipt) == ("llm", CONTEXT, None)
+
+
 def test_metadata_promises_json_in_one_tensor(text: LiveServer) -> None:
     metadata = text.get(f"/v2/models/{FP32}").json()
     assert metadata["inputs"] == [{"name": "request", "datatype": "BYTES", "shape": [1]}]

@@ -206,8 +206,10 @@ class ModelInfo:
     certificate  summary of its parity certificate
     signature    inputs and outputs: names, dtypes, shapes, units, as the artifact states them
     settings     of its task, for a forecaster: look_back, horizon, frequency, columns
+    receipt      of a pruned language model: what pruning did to quality, size and speed
     state        "READY", "LOADING", "UNAVAILABLE" (gRPC)
     reason       why it is in that state (gRPC)
+    context_length    of a language model: tokens of prompt and answer together, at most
     """
 
     name: str
@@ -221,6 +223,8 @@ class ModelInfo:
     certificate: Certificate | None = None
     signature: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] | None = None
+    context_length: int | None = None
+    receipt: Mapping[str, Any] | None = None
     state: str | None = None
     reason: str | None = None
 
@@ -229,12 +233,13 @@ class ModelInfo:
         """From one entry of `GET /v1/models`; names this version does not know are passed over."""
         created, certificate = raw.get("created"), raw.get("certificate")
         plain = ("version", "family", "architecture", "digest", "owned_by", "signature", "settings")
+        text = ("context_length", "receipt")
         return cls(
             name=raw["id"],
             versions=tuple(raw.get("versions") or ()),
             created=None if created is None else datetime.fromtimestamp(created, UTC),
             certificate=Certificate.parse(certificate) if certificate else None,
-            **{name: raw.get(name) for name in plain},
+            **{name: raw.get(name) for name in (*plain, *text)},
         )
 
 
