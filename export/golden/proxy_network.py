@@ -9,6 +9,7 @@ probabilities by least squares (keys' biases cancel in the softmax and stay 0); 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -136,6 +137,9 @@ def _find_biases(network: nn.Module, names: list[str], recorded: tuple[Tensor, T
         return (ours - wanted.log()).flatten()
 
     slopes = jacfwd(difference)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch warns of itself when it first differentiates
+        slopes(torch.zeros(2 * width * len(names), dtype=torch.float64))
     for seed in range(4):
         start = np.random.default_rng(seed).normal(0.0, 0.1 * seed, 2 * width * len(names))
         found = least_squares(

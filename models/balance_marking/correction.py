@@ -1,7 +1,8 @@
-"""Error correction over segments: a Reed-Solomon code whose symbols are segments, or halves of them.
+"""Error correction over segments: a Reed-Solomon code whose symbols are equal parts of segments.
 
 `parity` segments are added to a message's own; up to parity / 2 wrong segments, or up to `parity` segments known to be
-doubtful, are put right. One segment is one symbol up to 16 bits, two symbols above.
+doubtful, are put right. A symbol has at most 8 bits, so that a code word of 20-bit segments (four symbols of 5 bits)
+has 7 of them, of 16-bit segments 127, of 10-bit segments 15, of 8-bit segments 255.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from reedsolo import ReedSolomonError, RSCodec
 
 from models.balance_marking.config import MarkingConfig, MarkingError
 
-FEWEST_BITS, MOST_BITS = 3, 16  # of a symbol
+SYMBOL_BITS = range(8, 2, -1)
 
 _TABLES = Lock()  # the library keeps the field in use in its own module
 
@@ -27,19 +28,21 @@ class SegmentCode:
     """
 
     def __init__(self, parity: int, config: MarkingConfig) -> None:
-        self._bits = config.message_bits if config.message_bits <= MOST_BITS else config.message_bits // 2
-        self._parts = config.message_bits // self._bits
+        bits = config.message_bits
+        self._bits = next((size for size in SYMBOL_BITS if bits % size == 0), 0)
         self._parity = parity
-        if self._bits < FEWEST_BITS or self._bits * self._parts != config.message_bits:
-            told = f"segments of {config.message_bits} bits carry no correction."
-            raise MarkingError("message_bits", told, f"Use {FEWEST_BITS} to {MOST_BITS} bits, or 18 or 20.")
-        if not 1 <= parity * self._parts < (1 << self._bits) - self._parts:
-            raise MarkingError("parity", f"got {parity}.", "Use at least 1, and less than the code's length.")
+        if not self._bits:
+            told = f"segments of {bits} bits carry no correction."
+            raise MarkingError("message_bits", told, "Use a multiple of 3, 4, 5, 6, 7 or 8 bits.")
+        self._parts = bits // self._bits
+        self._longest = ((1 << self._bits) - 1) // self._parts
+        if not 1 <= parity < self._longest:
+            raise MarkingError("parity", f"got {parity}.", f"Use 1 to {self._longest - 1} with {bits}-bit segments.")
         self._codec = _codec(parity * self._parts, self._bits)
 
     def encode(self, segments: Sequence[int]) -> tuple[int, ...]:
         """The segments and their parity. Raises MarkingError where there are more than one code word holds."""
-        most = ((1 << self._bits) - 1) // self._parts - self._parity
+        most = self._longest - self._parity
         if not 1 <= len(segments) <= most:
             raise MarkingError("segments", f"got {len(segments)}.", f"One code word holds 1 to {most}.")
         with _TABLES:
@@ -71,5 +74,5 @@ class SegmentCode:
 
 @lru_cache(maxsize=8)
 def _codec(parity: int, bits: int) -> Any:
-    """reedsolo builds its field tables here; symbols of more than 8 bits travel in integer arrays."""
+    """reedsolo builds its field tables here, once a size."""
     return RSCodec(parity, nsize=(1 << bits) - 1, c_exp=bits)
