@@ -33,7 +33,7 @@ from services.openai.chat import Chat
 from services.openai.chat_template import ChatTemplate
 from services.openai.completions import Completions
 from services.openai.errors import envelope
-from services.openai.options import Reader
+from services.openai.options import MOST_SEQUENCES, Reader
 
 TEMPLATE, RECEIPT = "chat_template.jinja", "receipt.json"
 COMPLETIONS_ROUTE, CHAT_ROUTE = "/v1/completions", "/v1/chat/completions"
@@ -55,7 +55,9 @@ class LlmModel(ServedModel):
         )
         self.llm_metrics.load(self.engine.load)
         self._timeout_s = settings.llm_timeout_ms / 1000
-        self._reader = Reader(spec, self.engine.tokenizer, _template(artifact, spec), REGISTRY)
+        places = settings.llm_slots + settings.llm_max_queue
+        template = _template(artifact, spec)
+        self._reader = Reader(spec, self.engine.tokenizer, template, REGISTRY, min(MOST_SEQUENCES, places))
 
     async def answer(self, request: Json, call: Call) -> Json:
         """The answer of either route, whole; inside a tensor, a request with messages is a chat."""

@@ -14,6 +14,7 @@ from services.generation.tokenizer import Tokenizer
 from services.openai.chat import Chat
 from services.openai.completions import Completions
 from services.openai.constraints import CONSTRAINTS
+from services.openai.fields import refuse
 from services.openai.job import Engine, Job
 from services.openai.options import Options, Reader
 from services.openai.prompts import Prompt, answer_tokens
@@ -25,7 +26,7 @@ Json = dict[str, Any]
 Route = type[Completions] | type[Chat]
 
 END = b"data: [DONE]\n\n"
-_SHORT = 8192  # characters
+_SHORT = 8192  # characters or tokens
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,28 @@ class Reading:
 def read_request(route: Route, request: Json, reader: Reader, context: int) -> Reading:
     """Raises InputError or ApiError if the request cannot be used. Takes long for what `is_long`."""
     prompts, options = route.read(request, reader)
+    if len(prompts) * options.choices > reader.most_sequences:
+        came = f"{options.choices} answers to each of {len(prompts)} prompts"
+        expected = f"at most {reader.most_sequences} answers in all, not {came}"
+        raise refuse("n", options.choices, expected, "split the request")
     sequences = [one for prompt in prompts for one in _sequences(route, prompt, options, context, reader)]
     return Reading(route, prompts, options, sequences)
 
 
 def is_long(request: Json) -> bool:
     """Whether reading a request may take milliseconds: much text becomes tokens, or a grammar is checked."""
-    return any(request.get(name) is not None for name in CONSTRAINTS) or _characters(request) > _SHORT
+    return any(request.get(name) is not None for name in CONSTRAINTS) or _length(request) > _SHORT
 
 
-def _characters(value: Any) -> int:
-    """Of all text in prompts and messages."""
+def _length(value: Any) -> int:
+    """Characters and tokens in prompts and messages, roughly: what is long is not walked through."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(_characters(value.get(name)) for name in ("prompt", "messages", "content", "text"))
-    return sum(map(_characters, value)) if isinstance(value, list) else 0
+        return sum(_length(value.get(name)) for name in ("prompt", "messages", "content", "text"))
+    if not isinstance(value, list):
+        return 0
+    return len(value) + (sum(map(_length, value)) if len(value) <= _SHORT else 0)
 
 
 class Answering:

@@ -15,7 +15,8 @@ from services.openai.chat_template import ChatTemplate
 from services.openai.constraints import read_grammar
 from services.openai.fields import Fields, refuse
 
-MOST_STOPS, MOST_ALTERNATIVES, MOST_CHOICES = 16, 20, 128
+MOST_STOPS, MOST_ALTERNATIVES, MOST_CHOICES, MOST_BIASES = 16, 20, 128, 1024
+MOST_SEQUENCES = 256
 _SEEDS = (-(2**63), 2**63 - 1)
 _IGNORED = ("user", "metadata", "safety_identifier", "prompt_cache_key")
 
@@ -52,12 +53,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Reader:
-    """What requests to one model are read by."""
+    """What requests to one model are read by. most_sequences: answers one request may ask for in all."""
 
     spec: LanguageModelSpec
     tokenizer: Tokenizer
     template: ChatTemplate | None
     registry: ProcessorRegistry
+    most_sequences: int = MOST_SEQUENCES
 
     def options(self, fields: Fields, *, max_tokens: int | None, logprobs: int | None, echo: bool = False) -> Options:
         """Read what both routes share, and refuse what is left. Raises InputError naming the field."""
@@ -99,6 +101,8 @@ def _sampling(fields: Fields, spec: LanguageModelSpec) -> Sampling:
 
 def _logit_bias(fields: Fields, vocabulary: int) -> dict[int, float]:
     sent = fields.object("logit_bias") or {}
+    if len(sent) > MOST_BIASES:
+        raise refuse("logit_bias", sent, f"at most {MOST_BIASES} tokens")
     biases = Fields(sent, fields.place("logit_bias"))
     found: dict[int, float] = {}
     for name in sent:

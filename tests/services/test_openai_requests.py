@@ -233,6 +233,8 @@ def test_a_value_out_of_bounds_is_refused_with_what_was_expected(field: str, val
         ({"logit_bias": {"7": 101}}, "logit_bias.7"),
         ({"stream": True, "stream_options": {"colour": "red"}}, "stream_options.colour"),
         ({"best_of": 3}, "best_of"),
+        ({"prompt": ["a"] * 3, "n": 100}, "n"),
+        ({"logit_bias": {str(i): 1 for i in range(1025)}}, "logit_bias"),
         ({"x" * 100: 1}, "x" * 60),
     ],
 )
@@ -267,6 +269,7 @@ def test_tools_are_refused_in_words(sent: dict[str, Any]) -> None:
         ({"prompt": "a" * 8000}, False),
         ({"prompt": ["a" * 5000, "b" * 5000]}, True),
         ({"prompt": [[1] * 5000]}, False),
+        ({"prompt": [1] * 10_000}, True),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a" * 9000}]}]}, True),
         ({"messages": TALK}, False),
         ({"messages": TALK, "response_format": {"type": "json_object"}}, True),
