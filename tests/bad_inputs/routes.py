@@ -34,7 +34,7 @@ CASES = (
         "/v2/models/card-etth1/versions", "/v2/models/card-etth1/versions/1/", "/static_content/nothing.js", "/%00",
         "/" + "a" * 4000, "*",
     )),
-    *(_nowhere(path, "POST") for path in ("/v1/completions", "/v1/chat/completions", "/predict", "/invocations")),
+    *(_nowhere(path, "POST") for path in ("/v1/embeddings", "/v1/responses", "/predict", "/invocations")),
     *(_method(method, FORECAST) for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")),
     *(_method(method, INFER) for method in ("GET", "PUT", "DELETE")),
     *(_method("POST", path) for path in ("/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/v1/models", "/v2",
