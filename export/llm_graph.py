@@ -64,12 +64,13 @@ def _share_embedding(graph: onnx.GraphProto, head: onnx.NodeProto, width: int) -
     embedding = _node(graph, _EMBEDDING)
     place = _place(graph, embedding.name)
     stored, (quantised, scales) = embedding.input[0], head.input[1:3]
-    shape = helper.make_tensor("embedding_shape", TensorProto.INT64, [2], [settings["N"], width])
+    stored_width = -(-width // settings["block_size"]) * settings["block_size"]  # whole blocks: zeros beyond H
+    shape = helper.make_tensor("embedding_shape", TensorProto.INT64, [2], [settings["N"], stored_width])
     rows = helper.make_node("Reshape", [quantised, shape.name], ["embedding_rows"], name="/model/embed_tokens/Rows")
     gather = helper.make_node(
         "GatherBlockQuantized",
         [rows.output[0], embedding.input[1], scales],
-        list(embedding.output),
+        list(embedding.output) if stored_width == width else ["embedding_blocks"],
         name=_EMBEDDING,
         domain=CONTRIB,
         bits=settings["bits"],
@@ -79,8 +80,19 @@ def _share_embedding(graph: onnx.GraphProto, head: onnx.NodeProto, width: int) -
     )
     del graph.node[place]
     _insert(graph, place, rows, gather)
+    if stored_width != width:
+        _insert(graph, place + 2, _cut(graph, gather.output[0], embedding.output[0], width))
     graph.initializer.append(shape)
     graph.initializer.remove(next(one for one in graph.initializer if one.name == stored))
+
+
+def _cut(graph: onnx.GraphProto, source: str, target: str, width: int) -> onnx.NodeProto:
+    """The first `width` numbers of the last axis."""
+    bounds = {"embedding_start": 0, "embedding_stop": width, "embedding_axis": -1}
+    graph.initializer.extend(
+        helper.make_tensor(name, TensorProto.INT64, [1], [value]) for name, value in bounds.items()
+    )
+    return helper.make_node("Slice", [source, *bounds], [target], name="/model/embed_tokens/Cut")
 
 
 def _is_float(graph: onnx.GraphProto, name: str) -> bool:
