@@ -1,6 +1,7 @@
 """`pressroom serve`: start the BentoML service of a family, or of all of them.
 
-With nothing to serve (an empty store and no `--models`), the checkpoints bundled with a clone are pressed first.
+With nothing to serve (an empty store and no `--models`), the checkpoints bundled with a clone are pressed first; for
+`llm`, the embedded language model and its pruned twin.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _start(target: str, loaded: LoadedSettings) -> None:
     for name in ("port", "grpc_port"):
         _require_free(values.host, getattr(values, name), name)
     if not values.models:
-        _press_bundled_if_empty()
+        (_press_twins_if_none if target == SERVICES["llm"] else _press_bundled_if_empty)()
     os.environ |= as_environment(loaded)
     _run(target, values)
 
@@ -118,6 +119,18 @@ def _press_bundled_if_empty() -> None:
     print("the model store is empty: pressing the bundled checkpoints (once, under a minute)", file=sys.stderr)
     with progress_bar() as report:
         press_bundled(report)
+
+
+def _press_twins_if_none() -> None:
+    from export.artifact import stored_versions
+    from pressroom.bundled import TRAINING_CSV
+    from pressroom.bundled_llm import press_twins
+
+    if stored_versions("llm") or not TRAINING_CSV.exists():
+        return
+    print("there is no language model: pruning and pressing the embedded one (once, minutes)", file=sys.stderr)
+    with progress_bar() as report:
+        press_twins(report)
 
 
 def _require_free(host: str, port: int, name: str) -> None:
