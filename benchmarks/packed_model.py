@@ -6,6 +6,7 @@ are no bfloat16 ones (the same weights times 1 + 2^-12), which keeps float32 val
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import time
@@ -126,7 +127,13 @@ def _pressed(kept: Path) -> tuple[ModelFolder, LanguageModelSpec]:
     if not pruned.is_dir():
         half = kept / "unfinished"
         shutil.rmtree(half, ignore_errors=True)
-        plan: dict[str, Any] = {"method": "magnitude", "pattern": "2:4", "speed": False, "evaluation_windows": 1, "tokens": 64}
+        plan: dict[str, Any] = {
+            "method": "magnitude",
+            "pattern": "2:4",
+            "speed": False,
+            "evaluation_windows": 1,
+            "tokens": 64,
+        }
         prune(PruneJob(model="smollm2", out=half, **plan))
         half.rename(pruned)
     folder = ModelFolder(pruned, "smollm2")
@@ -145,7 +152,8 @@ def _lengthened(folder: ModelFolder, target: Path) -> ModelFolder:
 
     target.mkdir()
     folder.copy_beside(target)
-    shutil.copyfile(folder.path / "config.json", target / "config.json")
+    config = {name: value for name, value in folder.config.items() if name not in ("dtype", "torch_dtype")}
+    (target / "config.json").write_text(json.dumps(config | {"dtype": "float32", "torch_dtype": "float32"}))
     tensors = {name: folder.read(name).float() * (1 + 2**-12) for name in folder.files}
     save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
     return ModelFolder(target, folder.source)
