@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,44 @@ def test_a_promise_holds_within_its_bounds_only() -> None:
     assert permuted.row(VALUES) == ["RIA 2:4, permuted / RIA 2:4: at most 0.75", "0.8", "NO"]
 
 
-def test_the_page_shows_rows_and_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.report.DOCS", tmp_path)
-    entry: dict[str, Any] = {"bytes": 269060552, "cpu_seconds": 0.0, "removed": 0.5}
-    found = {name: entry | {"perplexity": value} for name, value in VALUES.items()}
-    pruning_page.write(found, VALUES, windows=16)
-    page = (tmp_path / "pruning.md").read_text()
-    assert "| RIA 2:4, permuted | 160.0 | 0.500 | 269.1 | - |" in page
-    assert "| RIA 2:4, permuted / RIA 2:4: at most 0.75 | 0.8 | NO |" in page
-    assert "16 calibration windows" in page.replace("\n", " ")
+ENTRY: dict[str, Any] = {"bytes": 269060552, "cpu_seconds": 0.0, "removed": 0.5, "speed": None}
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the page, which the benchmark will write to."""
+    copied = Path(shutil.copy(pruning_page.PAGE, tmp_path))
+    monkeypatch.setattr(pruning_page, "PAGE", copied)
+    return copied
+
+
+def test_the_page_shows_rows_and_promises_and_keeps_what_is_written_by_hand(page: Path) -> None:
+    before = page.read_text()
+    found = {name: ENTRY | {"perplexity": value} for name, value in VALUES.items()}
+    found["RIA 2:4"]["speed"] = 1.004
+    for _ in range(2):
+        pruning_page.write(found, VALUES, windows=17)
+    text = page.read_text()
+    assert "| RIA 2:4, permuted | 160.0 | 0.500 | 269.1 | - | - |" in text
+    assert "| RIA 2:4 | 200.0 | 0.500 | 269.1 | 1.00 x dense | - |" in text
+    assert "| RIA 2:4, permuted / RIA 2:4: at most 0.75 | 0.8 | NO |" in text
+    assert text.count("17 calibration windows") == 1
+    assert by_hand(text) == by_hand(before)
+
+
+def by_hand(text: str) -> str:
+    return re.sub(r"(<!-- measured: \w+ -->).*?(<!-- end -->)", "", text, flags=re.DOTALL)
+
+
+def test_a_page_without_a_place_for_the_table_is_refused(page: Path) -> None:
+    page.write_text("# Pruning")
+    with pytest.raises(ValueError, match="measured: table"):
+        pruning_page.write({}, {}, windows=1)
+
+
+def test_the_committed_page_shows_that_every_promise_holds() -> None:
+    text = pruning_page.PAGE.read_text()
+    named = {promise.of for promise in PROMISES} | {str(promise.to) for promise in PROMISES if promise.of != "dense"}
+    assert [name for name in sorted(named) if f"| {name} |" not in text] == []
+    assert text.count("| yes |") == len(PROMISES)
+    assert "| NO |" not in text
