@@ -20,7 +20,7 @@ from models.llm.spec import LanguageModelSpec
 from models.packed.library import KernelsMissingError
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
-from services.core.model import Json, ServedModel, Task, runtime_options
+from services.core.model import Json, ServedModel, Task
 from services.core.settings import Settings
 from services.generation.faults import GraphError
 from services.generation.opening import BackendOptions, open_engine
@@ -50,10 +50,11 @@ class LlmModel(ServedModel):
     def __init__(self, artifact: Artifact, spec: LanguageModelSpec, settings: Settings) -> None:
         super().__init__(artifact)
         self.llm_metrics = LlmMetrics(self.name, self.version, self.metrics)
-        self.engine = open_engine(
-            artifact.path, spec, _engine_options(settings), _backend_options(settings), self.llm_metrics
-        )
+        backend = BackendOptions.of(settings, artifact.manifest.name)
+        self.engine = open_engine(artifact.path, spec, EngineOptions.of(settings), backend, self.llm_metrics)
+        self._own_graph = backend.kind == "onnx"
         self.llm_metrics.load(self.engine.load)
+        self._receipt = _receipt(artifact)
         self._timeout_s = settings.llm_timeout_ms / 1000
         places = settings.llm_slots + settings.llm_max_queue
         template = _template(artifact, spec)
@@ -72,11 +73,14 @@ class LlmModel(ServedModel):
         return _resumed(await anext(events), events)
 
     async def warm_up(self) -> None:
-        """Answer the artifact's example: its first tokens, as many as any CPU agrees on, must be its own."""
+        """Answer the artifact's example: its first tokens, as many as any CPU agrees on, must be its own.
+
+        Weights that are not the artifact's (those of `llm_torch_folder`) must agree on the first one.
+        """
         example = self.artifact.read_json(EXAMPLE)
         request = {**example["request"], "return_token_ids": True}
         answer = await self.answer(request, Call(COMPLETIONS_ROUTE, "none", "warm-up"))
-        first = example["tolerance"]["first_tokens"]
+        first = example["tolerance"]["first_tokens"] if self._own_graph else 1
         for got, expected in zip(answer["choices"], example["response"]["choices"], strict=True):
             if got["token_ids"][:first] != expected["tokens"][:first]:
                 raise self.not_reproduced()
@@ -90,10 +94,7 @@ class LlmModel(ServedModel):
         return np.array(found, dtype=np.float64)
 
     def describe(self) -> Json:
-        known = super().describe() | {"context_length": self.engine.context}
-        if RECEIPT in self.artifact.manifest.files:
-            known["receipt"] = _summary(self.artifact.read_json(RECEIPT))
-        return known
+        return super().describe() | {"context_length": self.engine.context} | self._receipt
 
     def announce(self, routes: list[str]) -> None:
         super().announce(routes)
@@ -163,25 +164,6 @@ class LlmFamily:
             raise ArtifactError(f"{artifact.tag}: {fault or 'not enough memory'}", _REMEDY) from None
 
 
-def _engine_options(settings: Settings) -> EngineOptions:
-    return EngineOptions(
-        slots=settings.llm_slots,
-        context=settings.llm_context,
-        kv_tokens=settings.llm_kv_tokens,
-        prefill_chunk=settings.llm_prefill_chunk,
-        prefix_tokens=settings.llm_prefix_cache_tokens,
-        max_queue=settings.llm_max_queue,
-        max_failures=settings.max_failures,
-        cooldown_s=settings.cooldown_seconds,
-    )
-
-
-def _backend_options(settings: Settings) -> BackendOptions:
-    return BackendOptions(
-        kind=settings.llm_backend, torch_folder=settings.llm_torch_folder, runtime=runtime_options(settings)
-    )
-
-
 def _template(artifact: Artifact, spec: LanguageModelSpec) -> ChatTemplate | None:
     if TEMPLATE not in artifact.manifest.files:
         return None
@@ -191,9 +173,12 @@ def _template(artifact: Artifact, spec: LanguageModelSpec) -> ChatTemplate | Non
         raise ArtifactError(f"{artifact.tag}: {TEMPLATE} is no template: {fault}", "export it again") from None
 
 
-def _summary(receipt: Json) -> Json:
-    """What pruning did, without the entry for every matrix."""
-    return {name: receipt[name] for name in _OF_RECEIPT if name in receipt}
+def _receipt(artifact: Artifact) -> Json:
+    """What pruning did, without the entry for every matrix; nothing for a model that was not pruned here."""
+    if RECEIPT not in artifact.manifest.files:
+        return {}
+    receipt = artifact.read_json(RECEIPT)
+    return {"receipt": {name: receipt[name] for name in _OF_RECEIPT if name in receipt}}
 
 
 def _text(choice: Json) -> str:

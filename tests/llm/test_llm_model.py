@@ -6,7 +6,7 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +90,13 @@ async def test_numbers_are_the_text_and_the_log_probabilities(model: LlmModel) -
 
 async def test_a_pruned_model_tells_what_pruning_did(artifact: Artifact) -> None:
     receipt = {"format": 1, "perplexity": {"dense": 31.0, "pruned": 154.0}, "gained": [], "matrices": [{}] * 210}
-    model = load(artifact, **{RECEIPT: receipt})
-    assert "receipt" not in model.describe()
-    model.artifact.manifest.files[RECEIPT] = model.artifact.manifest.files[EXAMPLE]
-    try:
-        described = model.describe()
-    finally:
-        del model.artifact.manifest.files[RECEIPT]
-    assert described["receipt"] == {"perplexity": receipt["perplexity"], "gained": []}
-    assert described["context_length"] == CONTEXT
-    await model.close()
+    files = artifact.manifest.files | {RECEIPT: artifact.manifest.files[EXAMPLE]}
+    manifest = artifact.manifest.model_copy(update={"files": files})
+    dense, pruned = load(artifact), load(replace(artifact, manifest=manifest), **{RECEIPT: receipt})
+    assert "receipt" not in dense.describe()
+    assert pruned.describe()["receipt"] == {"perplexity": receipt["perplexity"], "gained": []}
+    assert pruned.describe()["context_length"] == CONTEXT
+    await asyncio.gather(dense.close(), pruned.close())
 
 
 async def test_a_call_without_a_deadline_of_its_own_gets_the_time_text_takes(model: LlmModel) -> None:
