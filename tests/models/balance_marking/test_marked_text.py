@@ -14,7 +14,7 @@ from models.balance_marking.config import MarkingConfig, MarkingError
 from models.balance_marking.correction import SegmentCode
 from models.balance_marking.counting import count_all
 from models.balance_marking.decoder import Decoder, first_of_each_pair, split_positions
-from models.balance_marking.encoder import Marker
+from models.balance_marking.encoder import Marker, _likeliest
 from models.balance_marking.segments import check_length, join_message, segments_for, split_message
 from models.balance_marking.votes import TableVotes
 
@@ -116,6 +116,16 @@ def test_the_first_tokens_and_unlikely_ones_are_left_alone() -> None:
     assert lowered.size
     assert lowered.min() >= VOCABULARY - 20
     assert (logits - later)[lowered] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("top_k", [1, 20, 900, 4999])
+def test_the_likeliest_tokens_are_the_likeliest_whatever_their_order(top_k: int) -> None:
+    draw = np.random.default_rng(top_k)
+    mixed = draw.normal(size=5000)
+    for logits in (mixed, np.sort(mixed), mixed * (draw.random(5000) < 0.1)):
+        found = _likeliest(logits.astype(np.float32), top_k)
+        assert len(set(found.tolist())) == top_k
+        assert np.sort(logits[found]) == pytest.approx(np.sort(logits)[-top_k:])
 
 
 def test_a_marked_token_does_not_depend_on_the_prompt() -> None:
