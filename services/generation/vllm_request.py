@@ -18,6 +18,7 @@ from services.generation.tokenizer import Tokenizer
 
 MOST_ALTERNATIVES = 20  # log-probabilities a token beside its own
 EXTRA = "pressroom"  # of vLLM's `extra_args` and `additional_config`
+_HINTS = "x-guidance"
 _LARGEST_SEED = 2**63 - 1
 
 
@@ -51,7 +52,8 @@ def sampling_arguments(request: GenerationRequest, spec: LanguageModelSpec) -> d
 def structured_arguments(grammar: str) -> dict[str, Any]:
     """Arguments of `vllm.sampling_params.StructuredOutputsParams` for a grammar of `services.generation.grammar`.
 
-    Such a grammar is Lark text, or JSON that wraps one JSON schema or one Lark text.
+    Such a grammar is Lark text, or JSON that wraps one JSON schema or one Lark text. Our hints on blanks are left
+    out: vLLM's version of the library reads them differently, and the engine is told to write none.
     """
     if not grammar.lstrip().startswith("{"):
         return {"grammar": grammar}
@@ -60,7 +62,9 @@ def structured_arguments(grammar: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         raise InputError("not_supported", "grammar: vLLM takes one JSON schema or one Lark grammar") from None
     if wrapped.get("json_schema") is not None:
-        return {"json": wrapped["json_schema"]}
+        schema = wrapped["json_schema"]
+        bare = {key: value for key, value in schema.items() if key != _HINTS} if isinstance(schema, dict) else schema
+        return {"json": json.dumps(bare)}
     return {"grammar": wrapped["lark_grammar"]}
 
 
