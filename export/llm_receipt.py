@@ -64,8 +64,10 @@ def read_receipt(folder: ModelFolder) -> Receipt | None:
         receipt = Receipt(json.loads(path.read_bytes()))
         if receipt.document["format"] != FORMAT:
             raise ValueError(f"format {receipt.document['format']}, expected {FORMAT}")
-        found = _mismatch(folder, receipt.document["matrices"]) or _wrong_size(folder, receipt.document["size"])
-        _ = receipt.words, receipt.source, receipt.metrics()
+        found = _mismatch(folder, receipt.document["matrices"])
+        if found is None:
+            found = _wrong_size(folder, receipt.document["size"])
+            _ = receipt.words, receipt.source, receipt.metrics()  # whatever is missing is missed now
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointFileError(f"{RECEIPT} is not a receipt this version reads ({error})", hint) from error
     if found:

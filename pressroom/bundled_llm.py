@@ -31,7 +31,7 @@ _LIBRARIES = ("transformers", "tokenizers", "onnxruntime-genai", "scipy")
 class Effort:
     """How much text the pruning learns from and all is measured on: windows of `tokens` tokens."""
 
-    calibration: int = 16
+    calibration: int = 8
     evaluation: int = 6
     tokens: int = 256
     speed: bool = True
