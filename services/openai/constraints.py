@@ -50,6 +50,8 @@ def _response_format(sent: Any) -> str | None:
     fields.finish()
     if kind == "json_schema":
         return _wrapped_schema(wrapper)
+    if wrapper is not None:
+        raise refuse("response_format.json_schema", wrapper, f"nothing, because type is {kind}")
     return json_object_grammar() if kind == "json_object" else None
 
 

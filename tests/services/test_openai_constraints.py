@@ -53,6 +53,7 @@ def test_expressions_choices_and_grammars_are_read() -> None:
         ({"response_format": {"type": "xml"}}, "response_format.type"),
         ({"response_format": {"type": "text", "colour": 1}}, "response_format.colour"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "text", "json_schema": {}}}, "response_format.json_schema"),
         ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.schema"),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "colour"}}}},

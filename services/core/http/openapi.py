@@ -96,7 +96,7 @@ def _task(task: Task) -> Json:
     summary = (task.request.__doc__ or "").strip().splitlines()[0]
     answer: Json = {JSON: {"schema": ref(task.response.__name__)}}
     if task.streamed:
-        answer[EVENTS] = {"schema": {"type": "string"}}
+        answer[EVENTS] = {"schema": {}}  # of chunks in the manner of the whole answer; OpenAPI 3.1 has no word for it
     request = {JSON: {"schema": ref(task.request.__name__), "example": task.example}}
     operation = _operation(summary, answer, _TASK, _wishes(_TASK, pinned=True))
     return operation | {"operationId": task.name, "requestBody": {"required": True, "content": request}}
