@@ -20,7 +20,9 @@ from services.generation.request import GenerationRequest, Logits, Sampling, Tok
 Ids = npt.NDArray[np.int64]
 
 _COLD = 1e-5  # temperatures below it mean the likeliest token; dividing by them would overflow
-_SHARES = (1e-2, 1e-4)  # of the likeliest token's probability: where the nucleus of top_p is looked for first
+_LIKELY, _FEW = 1e-2, 1024  # where the nucleus of top_p is looked for first: weights, and how many tokens at most
+_BINS_A_NAT, _BINS = 64, 2048
+_STRIDE = 256
 
 
 class NotNumbersError(ValueError):
@@ -115,45 +117,58 @@ def random_generator(seed: int | None) -> np.random.Generator:
 def draw(logits: Logits, best: int, sampling: Sampling, random: np.random.Generator) -> int:
     """One token at a temperature above 0. best: the id of the largest logit. Raises RuledOutError."""
     ids, weights = candidates(logits, best, sampling)
-    sums = weights.cumsum(dtype=np.float64)
-    if not np.isfinite(sums[-1]):
+    starts = np.arange(0, len(weights), _STRIDE)
+    strides = np.add.reduceat(weights.astype(np.float64), starts).cumsum()  # running sums of some at a time: faster
+    if not np.isfinite(strides[-1]):
         raise RuledOutError
-    at = int(sums.searchsorted(random.random() * sums[-1], side="right"))
-    return int(ids[min(at, len(ids) - 1)])
+    aim = random.random() * strides[-1]
+    stride = min(int(strides.searchsorted(aim, side="right")), len(starts) - 1)
+    aim -= strides[stride - 1] if stride else 0.0
+    some = weights[starts[stride] : starts[stride] + _STRIDE].cumsum(dtype=np.float64)
+    at = int(starts[stride]) + min(int(some.searchsorted(aim, side="right")), len(some) - 1)
+    return at if ids is None else int(ids[at])
 
 
-def candidates(logits: Logits, best: int, sampling: Sampling) -> tuple[Ids, Logits]:
-    """Tokens that may be drawn and their weights relative to the likeliest's 1: ids [n], float32 [n]."""
+def candidates(logits: Logits, best: int, sampling: Sampling) -> tuple[Ids | None, Logits]:
+    """Tokens that may be drawn, rising, and their weights relative to the likeliest's 1: ids [n] (None: all), [n]."""
     ids: Ids | None = None
     if 0 < sampling.top_k < len(logits):
         ids = np.flatnonzero(logits >= np.partition(logits, -sampling.top_k)[-sampling.top_k])
-    values = logits if ids is None else logits[ids]
-    weights = np.exp((values - logits[best]) / np.float32(sampling.temperature))
+    falls = (logits[best] - (logits if ids is None else logits[ids])) / np.float32(sampling.temperature)
+    weights = np.exp(-falls)
     if sampling.top_p < 1:
-        kept = _nucleus(weights, sampling.top_p)
+        kept = _nucleus(falls, weights, sampling.top_p)
         weights, ids = weights[kept], kept if ids is None else ids[kept]
     if sampling.min_p > 0:
         likely = np.flatnonzero(weights >= np.float32(sampling.min_p))
         weights, ids = weights[likely], likely if ids is None else ids[likely]
-    return (np.arange(len(logits)) if ids is None else ids), weights
+    return ids, weights
 
 
-def _nucleus(weights: Logits, top_p: float) -> Ids:
-    """Places of the likeliest tokens that together reach `top_p`, likeliest first.
+def _nucleus(falls: Logits, weights: Logits, top_p: float) -> Ids:
+    """Places of the likeliest tokens that together reach `top_p`, rising.
 
-    Sorting all is slow, and the nucleus is mostly small: it is looked for among the likely ones first. Those above
-    any share of the likeliest are a beginning of the sorted list, so the answer is the same.
+    falls  how far each lies below the likeliest, in nats >= 0; weights = exp(-falls)
+    Sorting a whole vocabulary is slow. Mostly the nucleus is among a few likely tokens; otherwise tokens are counted
+    into bins by their falls, and only the bin in which the border lies is sorted.
     """
     enough = top_p * weights.sum(dtype=np.float64)
-    for share in _SHARES:
-        likely = np.flatnonzero(weights > share)
-        if weights[likely].sum(dtype=np.float64) >= enough:
-            break
-    else:
-        likely = np.arange(len(weights))
-    order = likely[np.argsort(-weights[likely], kind="stable")]
-    sums = weights[order].cumsum(dtype=np.float64)
-    return order[: int(sums.searchsorted(enough)) + 1]
+    likely = np.flatnonzero(weights > _LIKELY)
+    if len(likely) <= _FEW and weights[likely].sum(dtype=np.float64) >= enough:
+        return np.sort(_until(likely, falls, weights, enough))
+    bins = np.minimum(falls * np.float32(_BINS_A_NAT), _BINS - 1).astype(np.int64)
+    reached = np.bincount(bins, weights, _BINS).cumsum()
+    border = min(int(reached.searchsorted(enough)), _BINS - 1)
+    kept = bins < border
+    left = enough - (reached[border - 1] if border else 0.0)
+    kept[_until(np.flatnonzero(bins == border), falls, weights, left)] = True
+    return np.flatnonzero(kept)
+
+
+def _until(places: Ids, falls: Logits, weights: Logits, enough: float) -> Ids:
+    """The likeliest of these places (ties: first ones first) that together weigh enough, or all."""
+    order = places[np.argsort(falls[places], kind="stable")]
+    return order[: int(weights[order].cumsum(dtype=np.float64).searchsorted(enough)) + 1]
 
 
 def scores(logits: Logits, token: int, top: int) -> TokenScore:

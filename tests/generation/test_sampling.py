@@ -57,6 +57,7 @@ def test_candidates_and_weights_are_those_of_the_definitions(
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     expected = plain_distribution(logits, sampling)
     ids, weights = candidates(logits, int(logits.argmax()), sampling)
+    ids = np.arange(len(logits)) if ids is None else ids
     got = dict(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True))
     for token in got.keys() | expected.keys():
         # a token that stands exactly on a border may fall on either side of it by rounding
@@ -66,13 +67,14 @@ def test_candidates_and_weights_are_those_of_the_definitions(
 def test_top_p_finds_a_nucleus_of_many_tokens_too() -> None:
     logits = np.linspace(0, 1e-3, 5000, dtype=np.float32)
     ids, _ = candidates(logits, 4999, Sampling(top_p=0.5))
+    assert ids is not None
     assert len(ids) == pytest.approx(2500, abs=2)
-    assert ids[0] == 4999
+    assert ids[-1] == 4999
     steep = np.log(np.r_[np.full(10, 1e-5), 1.0, np.full(20000, 1e-7)]).astype(np.float32)
     ids, _ = candidates(steep, 10, Sampling(top_p=0.9995))
+    assert ids is not None
     assert len(ids) < 20011
-    assert ids[0] == 10
-    assert set(ids[1:11].tolist()) == set(range(10))
+    assert set(range(11)) <= set(ids.tolist())
 
 
 @settings(max_examples=100, deadline=None)
