@@ -20,7 +20,7 @@ from services.generation.request import GenerationRequest, Logits, Sampling, Tok
 Ids = npt.NDArray[np.int64]
 
 _COLD = 1e-5  # temperatures below it mean the likeliest token; dividing by them would overflow
-_LIKELY, _FEW = 1e-2, 1024  # where the nucleus of top_p is looked for first: weights, and how many tokens at most
+_LIKELY, _FEW = (1e-2, 1e-4), 2048  # where the nucleus of top_p is looked for first: weights; tokens at most
 _BINS_A_NAT, _BINS = 64, 2048
 _STRIDE = 256
 
@@ -153,9 +153,12 @@ def _nucleus(falls: Logits, weights: Logits, top_p: float) -> Ids:
     into bins by their falls, and only the bin in which the border lies is sorted.
     """
     enough = top_p * weights.sum(dtype=np.float64)
-    likely = np.flatnonzero(weights > _LIKELY)
-    if len(likely) <= _FEW and weights[likely].sum(dtype=np.float64) >= enough:
-        return np.sort(_until(likely, falls, weights, enough))
+    for least in _LIKELY:
+        likely = np.flatnonzero(weights > least)
+        if len(likely) > _FEW:
+            break
+        if weights[likely].sum(dtype=np.float64) >= enough:
+            return np.sort(_until(likely, falls, weights, enough))
     bins = np.minimum(falls * np.float32(_BINS_A_NAT), _BINS - 1).astype(np.int64)
     reached = np.bincount(bins, weights, _BINS).cumsum()
     border = min(int(reached.searchsorted(enough)), _BINS - 1)
