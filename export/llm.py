@@ -22,27 +22,26 @@ from torch import Tensor
 from export import llm_parity as parity
 from export import llm_reference as reference
 from export.artifact import EXAMPLE, PARITY, Metric
-from export.errors import CheckpointFileError, OptionError
-from export.hugging_face import load_network, load_tokenizer
+from export.errors import OptionError
+from export.hugging_face import load_network
 from export.llm_builder import build
 from export.llm_cases import LONG, TEXTS, Case, plan_prompts, save_cases
-from export.llm_checks import check_folder, context_length, head_dim
 from export.llm_example import Completer, make_example
 from export.llm_folder import ModelFolder
 from export.llm_graph import GRAPH, fit
 from export.llm_manifest import LlmFacts, described
 from export.llm_memory import PeakMemory
+from export.llm_model import Model, open_checked
 from export.llm_origin import official, publication, source
 from export.llm_pack import pack_graph, read_orders
 from export.llm_quality import Quality, graph_perplexity
-from export.llm_receipt import RECEIPT, Receipt, read_receipt
-from export.llm_source import open_model
+from export.llm_receipt import RECEIPT
 from export.llm_text import TokenText, equal_windows, read_tokens
-from export.llm_tokens import CHAT_TEMPLATE, check_tokenizer, special_tokens, write_tokenizer
+from export.llm_tokens import CHAT_TEMPLATE, check_tokenizer, write_tokenizer
 from export.progress import Report, silent
 from export.prune import bundled_text
 from export.store import Stored, check_tag, file_entries, store
-from models.llm.spec import PACKED, PRECISIONS, LanguageModelSpec, Precision
+from models.llm.spec import PACKED, PRECISIONS, Precision
 from models.packed.library import HINT, is_built
 
 _STEPS = ("open the model", "ask the reference", "build the graph", "certify", "store")
@@ -89,16 +88,6 @@ class Pressed:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A readable, checked model."""
-
-    folder: ModelFolder
-    tokenizer: Any
-    spec: LanguageModelSpec
-    receipt: Receipt | None
-
-
-@dataclass(frozen=True)
 class Answers:
     """What the reference said: the cases, and its perplexity on windows int64 [n, T] of a text."""
 
@@ -119,7 +108,7 @@ def press(job: LlmJob, report: Report = silent, work: Path | None = None) -> Pre
         made.mkdir()
         files.mkdir()
         report(_STEPS[0], 0, len(_STEPS))
-        model = open_checked(job, work or made, report)
+        model = open_checked(job.model, job.precision, work or made, report)
         write_tokenizer(model.tokenizer, files)
         check_tokenizer(model.tokenizer, files, list(TEXTS.values()))
         report(_STEPS[1], 1, len(_STEPS))
@@ -136,36 +125,6 @@ def press(job: LlmJob, report: Report = silent, work: Path | None = None) -> Pre
         stored = store(manifest_for, files, name=job.name, version=job.version, verdict=certificate["verdict"])
     report(_STEPS[4], len(_STEPS), len(_STEPS))
     return Pressed(stored, certificate, facts.metrics, facts.source.notes, memory.peak_bytes)
-
-
-def open_checked(job: LlmJob, work: Path, report: Report) -> Model:
-    """The model with its tokenizer, its sizes and, if it was pruned, its receipt."""
-    folder = open_model(job.model, work, report)
-    check_folder(folder)
-    receipt = read_receipt(folder)
-    tokenizer = load_tokenizer(folder.path)
-    return Model(folder, tokenizer, make_spec(folder, tokenizer, job.precision), receipt)
-
-
-def make_spec(folder: ModelFolder, tokenizer: Any, precision: Precision) -> LanguageModelSpec:
-    """Sizes from config.json, special tokens from the tokenizer."""
-    config, special = folder.config, special_tokens(folder, tokenizer)
-    try:
-        return LanguageModelSpec(
-            vocabulary=config["vocab_size"],
-            layers=config["num_hidden_layers"],
-            kv_heads=config.get("num_key_value_heads") or config["num_attention_heads"],
-            head_dim=head_dim(config),
-            context_length=context_length(config),
-            precision=precision,
-            bos_token=special.bos,
-            end_tokens=special.ends,
-            add_bos=special.add_bos,
-            bos_text=special.bos_text,
-            eos_text=special.eos_text,
-        )
-    except ValueError as error:
-        raise CheckpointFileError(f"config.json and tokenizer disagree: {error}", "take both from one model") from error
 
 
 def make_graph(folder: ModelFolder, precision: Precision, made: Path, files: Path) -> int:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from jinja2 import TemplateError
 
+from export.errors import CheckpointFileError
 from models.llm.spec import LanguageModelSpec
 
 NEW = 16  # greedy tokens after each prompt
@@ -121,6 +123,10 @@ def _row(stem: str, arrays: dict[str, npt.NDArray[Any]]) -> Row:
 
 def _chat(tokenizer: Any) -> list[int]:
     messages = [{"role": "user", "content": QUESTION}]
-    text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    try:
+        text: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except TemplateError as error:
+        message = f"the chat template fails on a user's question: {error}"
+        raise CheckpointFileError(message, "mend or remove the template") from error
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids

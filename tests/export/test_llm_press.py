@@ -34,14 +34,20 @@ def tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pressed(tied: Path, llm_store: Path) -> Callable[[Precision], Artifact]:
-    """pressed(precision) -> the artifact of `tied`, pressed once for this file."""
+def mistral(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_llama(tmp_path_factory.mktemp("mistral") / "model", kind="Mistral", head_dim=16)
+
+
+@pytest.fixture(scope="module")
+def pressed(tied: Path, mistral: Path, llm_store: Path) -> Callable[[Precision], Artifact]:
+    """pressed(precision) -> an artifact, pressed once for this file: of `tied`, int4 of `mistral`."""
     kept: dict[str, Artifact] = {}
 
     def find(precision: Precision) -> Artifact:
         if precision not in kept:
             name = f"tied-{precision}"
-            press(LlmJob(model=str(tied), name=name, precision=precision, windows=2, licence="CC0-1.0"))
+            model = str(mistral if precision == "int4" else tied)
+            press(LlmJob(model=model, name=name, precision=precision, windows=2, licence="CC0-1.0"))
             kept[precision] = open_artifact(name)
         return kept[precision]
 
@@ -69,6 +75,15 @@ def test_float32_answers_as_transformers_does_token_for_token(tied: Path, presse
         assert len(prompt) == length
         assert tokens == expected[length - 1 : -1].argmax(axis=1).tolist()
         np.testing.assert_allclose(logits, expected[-1], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["Qwen2", "Gemma", "Granite"])
+def test_other_kinds_of_decoders_are_pressed_too(kind: str, llm_store: Path, tmp_path: Path) -> None:
+    """Mistral is pressed as int4 in this file, Qwen3 when it was pruned."""
+    folder = make_tiny_llama(tmp_path / kind, kind=kind, head_dim=16)
+    pressed = press(LlmJob(model=str(folder), name=f"kind-{kind.lower()}", precision="fp32", windows=1))
+    assert pressed.certificate["greedy"] == 1.0
+    assert open_artifact(pressed.stored.name).manifest.architecture == kind.lower()
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])

@@ -17,7 +17,7 @@ from pressroom.bundled_llm import CALIBRATION
 
 
 def test_channels_that_were_cut_off_make_the_pressed_graph_smaller(llm_store: Path, tmp_path: Path) -> None:
-    dense = make_tiny_llama(tmp_path / "tiny")
+    dense = make_tiny_llama(tmp_path / "tiny", kind="Qwen3", head_dim=16)
     job = PruneJob(
         model=str(dense), out=tmp_path / "cut", method="magnitude", pattern="channels", sparsity=0.25, tokens=32,
         calibration=CALIBRATION, evaluation_windows=1, windows=1, speed=False,

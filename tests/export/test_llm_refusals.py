@@ -14,11 +14,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_llm import make_tiny_llama
 
-from export import llm_parity
+from export import llm, llm_parity
 from export.artifact import stored_versions
 from export.errors import CheckpointFileError, ExportError, OptionError, ParityError
 from export.llm import LlmJob, press
 from export.llm_checks import context_length
+from export.llm_folder import ModelFolder
+from models.llm.spec import Precision
 
 Invoke = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -95,6 +97,16 @@ def test_a_folder_without_a_tokenizer_is_refused(folder: Path) -> None:
     assert "no usable tokenizer" in refusal(folder)
 
 
+def test_a_tokenizer_with_more_tokens_than_the_network_is_refused(folder: Path) -> None:
+    change_config(folder, vocab_size=300)
+    assert "the tokenizer knows 320 tokens, the network 300" in refusal(folder)
+
+
+def test_a_chat_template_that_fails_is_refused(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("{{ raise_exception('system first') }}")
+    assert "the chat template fails on a user's question: system first" in refusal(folder, windows=1)
+
+
 def test_a_receipt_that_was_copied_beside_other_weights_is_refused(folder: Path) -> None:
     entry = {"name": "model.layers.0.mlp.up_proj.weight", "shape": [128, 64], "zeros": 4096}
     (folder / "receipt.json").write_text(json.dumps({"format": 1, "matrices": [entry], "size": {}}))
@@ -108,7 +120,18 @@ def test_a_receipt_of_another_kind_is_refused(folder: Path) -> None:
     assert "receipt.json is not a receipt this version reads" in refusal(folder)
 
 
-def test_a_breach_of_the_bounds_stores_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_breach_of_the_bounds_stores_nothing(
+    folder: Path, tiny_llm_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph is the shared store's, of the same model: building it again would show nothing more."""
+
+    def built_before(model: ModelFolder, precision: Precision, made: Path, files: Path) -> int:
+        (graph,) = (tiny_llm_home / "models" / f"tiny-{precision}").glob("*/model.onnx")
+        for file in (graph, graph.with_name("model.onnx.data")):
+            shutil.copyfile(file, files / file.name)
+        return 22
+
+    monkeypatch.setattr(llm, "make_graph", built_before)
     impossible = llm_parity.Bounds(logprob=None, kl=1e-9, top1=0.0, greedy=0.0, perplexity_ratio=9.0)
     monkeypatch.setitem(llm_parity.BOUNDS, "int8", impossible)
     assert "parity breach (int8): mean divergence is" in refusal(folder, ParityError, windows=1)

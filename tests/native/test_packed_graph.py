@@ -14,8 +14,9 @@ from tiny_llm import TEXT, VOCABULARY, make_tiny_llama
 
 from export.errors import ConversionError, OptionError
 from export.hugging_face import load_tokenizer
-from export.llm import LlmJob, make_graph, make_spec
+from export.llm import LlmJob, make_graph
 from export.llm_folder import ModelFolder
+from export.llm_model import make_spec
 from export.llm_pack import GRAPH, WEIGHTS, PackReport, pack_graph, read_orders
 from export.llm_runner import GraphRunner
 from export.prune import prune
