@@ -12,25 +12,34 @@ import pytest
 from etth1 import COLUMNS, START, official
 from live_server import clean_environment
 from manual import ROOT
+from tiny_llm import make_tiny_llama
+
+from export.artifact import read_artifact
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def run_demo(home: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_demo(home: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pressroom.demo"],
-        cwd=folder, env=clean_environment(home), capture_output=True, text=True, timeout=150, check=False,
+        [sys.executable, "-m", "pressroom.demo", *options],
+        cwd=folder, env=clean_environment(home), capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def runs(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bytes]]:
-    """Output and picture of two runs in a row."""
-    folder = tmp_path_factory.mktemp("demo")
-    home = Path(shutil.copytree(pressed_home, folder / "home", symlinks=True))
+def home(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's own store, with the forecasters in it."""
+    return Path(shutil.copytree(pressed_home, tmp_path_factory.mktemp("demo") / "home", symlinks=True))
+
+
+@pytest.fixture(scope="module")
+def runs(home: Path) -> list[tuple[str, bytes]]:
+    """Output and picture of two runs in a row; a tiny language model stands for the embedded one."""
+    folder = home.parent
+    model = make_tiny_llama(folder / "tiny")
     found = []
     for _ in range(2):
-        done = run_demo(home, folder)
+        done = run_demo(home, folder, "--model", str(model))
         assert done.returncode == 0, done.stderr
         found.append((done.stdout, (folder / "out" / "demo.png").read_bytes()))
     return found
@@ -47,7 +56,35 @@ def test_the_demo_prints_and_draws_a_forecast_however_often_it_runs(which: int, 
 
 
 def test_the_second_run_presses_nothing(runs: list[tuple[str, bytes]]) -> None:
-    assert runs[1][0].count("already there") == 2
+    assert runs[0][0].count("certified and stored") == 2  # the language models; the forecasters were there
+    assert runs[1][0].count("already there") == 4
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["first", "second"])
+def test_the_dense_model_and_its_pruned_twin_answer_side_by_side(which: int, runs: list[tuple[str, bytes]]) -> None:
+    printed = runs[which][0].partition("5/5")[2]
+    rows = {line.split()[0]: line.split() for line in printed.splitlines() if line.startswith("smollm2")}
+    assert rows["smollm2"][1:4] == ["-", "-", "-"]
+    removed, before, after = (float(cell) for cell in rows["smollm2-ria-2-4"][1:4])
+    assert removed == pytest.approx(0.5, abs=0.01)
+    assert before > 1
+    assert after > 1
+    assert {"smollm2:1:", "smollm2-ria-2-4:1:"} <= set(printed.splitlines())
+    assert "neither smaller nor faster" in printed
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_pruned_twin_cites_its_method_and_carries_its_receipt(home: Path) -> None:
+    artifact = read_artifact(home / "models" / "smollm2-ria-2-4" / "1")
+    manifest, receipt = artifact.manifest, artifact.read_json("receipt.json")
+    assert manifest.paper.url == "https://openreview.net/forum?id=Tr0lPx9woF"
+    assert manifest.official.commit == "7bc55b06924659ea977f7804b773ce3ef0d55c2f"
+    assert any(note.startswith("pruned with ria, 2:4") for note in manifest.source.notes)
+    found = {metric.name: metric.value for metric in manifest.metrics}
+    assert found["removed"] == pytest.approx(receipt["total"]["removed"], rel=1e-4)
+    for twin in ("dense", "pruned"):
+        assert found[f"perplexity_{twin}"] == pytest.approx(receipt["perplexity"][twin], rel=1e-4)
+    assert not (home / "models" / "smollm2" / "1" / "receipt.json").exists()
 
 
 def test_the_printed_forecast_is_the_official_programs(runs: list[tuple[str, bytes]]) -> None:
