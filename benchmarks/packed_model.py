@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from export.hugging_face import load_tokenizer
-from export.llm import make_graph, make_spec
+from export.llm import make_graph
 from export.llm_folder import ModelFolder
+from export.llm_model import make_spec
 from export.llm_pack import GRAPH, WEIGHTS
 from export.prune import prune
 from export.prune_plan import PruneJob
