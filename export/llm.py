@@ -109,7 +109,7 @@ def press(job: LlmJob, report: Report = silent, work: Path | None = None) -> Pre
         files.mkdir()
         report(_STEPS[0], 0, len(_STEPS))
         model = open_checked(job.model, job.precision, work or made, report)
-        write_tokenizer(model.tokenizer, files)
+        left_out = write_tokenizer(model.tokenizer, model.spec.vocabulary, files)
         check_tokenizer(model.tokenizer, files, list(TEXTS.values()))
         report(_STEPS[1], 1, len(_STEPS))
         answers = ask(model, job)
@@ -120,7 +120,8 @@ def press(job: LlmJob, report: Report = silent, work: Path | None = None) -> Pre
         report(_STEPS[4], 4, len(_STEPS))
         if model.receipt is not None:
             shutil.copyfile(model.folder.path / RECEIPT, files / RECEIPT)
-        facts = describe(model, job, certificate, opset, files)
+        notes = [f"token {token!r} lies beyond the network's vocabulary and is left out" for token in left_out]
+        facts = describe(model, job, certificate, opset, files, notes)
         manifest_for = partial(facts.manifest, job.name)
         stored = store(manifest_for, files, name=job.name, version=job.version, verdict=certificate["verdict"])
     report(_STEPS[4], len(_STEPS), len(_STEPS))
@@ -168,15 +169,18 @@ def certify(model: Model, answers: Answers, opset: int, files: Path) -> dict[str
     return certificate
 
 
-def describe(model: Model, job: LlmJob, certificate: dict[str, Any], opset: int, files: Path) -> LlmFacts:
+def describe(
+    model: Model, job: LlmJob, certificate: dict[str, Any], opset: int, files: Path, notes: list[str]
+) -> LlmFacts:
     """All the manifest says."""
     folder, receipt = model.folder, model.receipt
+    origin = source(folder, receipt)
     pruning = [] if receipt is None else receipt.metrics()
     return LlmFacts(
         architecture=folder.config["model_type"],
         paper=publication(folder, receipt),
         official=official(folder, receipt, job.licence),
-        source=source(folder, receipt),
+        source=origin.model_copy(update={"notes": [*origin.notes, *notes]}),
         config=described(folder.config),
         spec=model.spec,
         opset=opset,

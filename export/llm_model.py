@@ -33,9 +33,6 @@ def open_checked(model: str, precision: Precision, work: Path, report: Report) -
     check_folder(folder)
     receipt = read_receipt(folder)
     tokenizer = load_tokenizer(folder.path)
-    if len(tokenizer) > folder.config["vocab_size"]:
-        message = f"the tokenizer knows {len(tokenizer)} tokens, the network {folder.config['vocab_size']}"
-        raise CheckpointFileError(message, "take both from one model")
     return Model(folder, tokenizer, make_spec(folder, tokenizer, precision), receipt)
 
 

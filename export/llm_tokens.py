@@ -33,20 +33,31 @@ class SpecialTokens:
     eos_text: str
 
 
-def write_tokenizer(tokenizer: Any, out: Path) -> None:
-    """Write TOKENIZER, and CHAT_TEMPLATE where the model has one. Raises CheckpointFileError for a slow tokenizer."""
+def write_tokenizer(tokenizer: Any, vocabulary: int, out: Path) -> list[str]:
+    """Write TOKENIZER, and CHAT_TEMPLATE where the model has one; returns the added tokens that were left out.
+
+    vocabulary  V: an added token from V on, a pad token for the most part, would ask the network for a row it has not
+    Raises CheckpointFileError for a slow tokenizer, and for one whose own vocabulary exceeds V.
+    """
     if not getattr(tokenizer, "is_fast", False):
         hint = "save it with a tokenizer.json (transformers' fast tokenizer)"
         raise CheckpointFileError(f"{type(tokenizer).__name__} exists in Python only", hint)
     backend = tokenizer.backend_tokenizer
+    if (known := backend.get_vocab_size(with_added_tokens=False)) > vocabulary:
+        message = f"the tokenizer knows {known} tokens, the network {vocabulary}"
+        raise CheckpointFileError(message, "take both from one model")
     backend.no_truncation()
     backend.no_padding()
-    backend.save(str(out / TOKENIZER), pretty=False)
+    document = json.loads(backend.to_str())
+    beyond = [token["content"] for token in document["added_tokens"] if token["id"] >= vocabulary]
+    document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < vocabulary]
+    (out / TOKENIZER).write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     template = tokenizer.chat_template
     if isinstance(template, dict):
         template = template.get("default")
     if template:
         (out / CHAT_TEMPLATE).write_text(template, encoding="utf-8")
+    return beyond
 
 
 def check_tokenizer(tokenizer: Any, out: Path, texts: Sequence[str]) -> None:

@@ -83,6 +83,10 @@ def test_other_kinds_of_decoders_are_pressed_too(kind: str, llm_store: Path, tmp
     folder = make_tiny_llama(tmp_path / kind, kind=kind, head_dim=16)
     pressed = press(LlmJob(model=str(folder), name=f"kind-{kind.lower()}", precision="fp32", windows=1))
     assert pressed.certificate["greedy"] == 1.0
+    if kind == "Qwen2":  # its class adds an end token of its own, here number 320 of 0..319
+        assert "token '<|endoftext|>' lies beyond the network's vocabulary and is left out" in pressed.notes
+        written = Tokenizer.from_file(str(pressed.stored.path / "tokenizer.json"))
+        assert max(written.encode("<|endoftext|>").ids) < 320
     assert open_artifact(pressed.stored.name).manifest.architecture == kind.lower()
 
 
@@ -136,11 +140,11 @@ def test_the_manifest_says_what_serving_needs_and_where_the_weights_come_from(pr
 
 
 def test_tied_weights_are_stored_once(pressed: Any) -> None:
-    """fp32: 4 bytes a weight; int8: about 1.2. The embedding is a quarter of this model's weights."""
-    network = 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128) + 5 * 64
+    """fp32: 4 bytes a weight, int8 little more than 1; rotary tables aside. A quarter of the weights is the embedding."""
+    network, tables = 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128) + 5 * 64, 2 * 256 * 8 * 4
     size = {precision: pressed(precision).manifest.files[WEIGHTS].bytes for precision in ("fp32", "int8")}
-    assert size["fp32"] < 4.4 * network
-    assert size["int8"] < 1.6 * network
+    assert size["fp32"] - tables < 4.1 * network
+    assert size["int8"] - tables < 1.3 * network
 
 
 def test_the_graph_tells_nothing_of_the_machine_it_was_made_on(pressed: Any, tied: Path) -> None:
