@@ -140,7 +140,7 @@ def test_the_manifest_says_what_serving_needs_and_where_the_weights_come_from(pr
 
 
 def test_tied_weights_are_stored_once(pressed: Any) -> None:
-    """fp32: 4 bytes a weight, int8 little more than 1; rotary tables aside. A quarter of the weights is the embedding."""
+    """fp32: 4 bytes a weight, int8 little more than 1; rotary tables aside. The embedding is a quarter of all."""
     network, tables = 320 * 64 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128) + 5 * 64, 2 * 256 * 8 * 4
     size = {precision: pressed(precision).manifest.files[WEIGHTS].bytes for precision in ("fp32", "int8")}
     assert size["fp32"] - tables < 4.1 * network
