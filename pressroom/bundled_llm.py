@@ -70,6 +70,7 @@ class _Twins:
     def press_pruned(self) -> Stored:
         from export.prune import prune
         from export.prune_plan import PruneJob
+        from export.runner import one_thread
 
         out = self.scratch / PRUNED
         job = PruneJob(
@@ -85,7 +86,8 @@ class _Twins:
             evaluation_windows=self.effort.evaluation,
             speed=self.effort.speed,
         )
-        prune(job, self.report)
+        with one_thread():  # the same sums on every machine, and no threads that wait for each other on a busy one
+            prune(job, self.report)
         return self._press(str(out), PRUNED)
 
     def _press(self, model: str, name: str) -> Stored:
