@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -21,10 +22,10 @@ class Reader:
         self._block = np.ones(_SIZE // 4, np.float32)
 
     def bytes_per_second(self) -> float:
-        """Of this thread's CPU time, best of three sweeps of each kernel."""
+        """Of this thread's CPU time, median of five sweeps: neighbours slow them down as all that is measured."""
         block, half = self._block, len(self._block) // 2
         sweeps = (block.max, lambda: np.dot(block[:half], block[half:]))
-        return max(_SIZE / _cpu_seconds(sweep) for sweep in sweeps for _ in range(3))
+        return max(_SIZE / median(_cpu_seconds(sweep) for _ in range(5)) for sweep in sweeps)
 
 
 def _cpu_seconds(work: Callable[[], object]) -> float:
