@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 QUESTION = "What is the capital of France, and what is it known for?"
 TOKENS = 48
 WIDTH = 100  # columns of printed text
+CLOSING = """\
+Half of the weights are gone, which a model this small pays for with its fluency, and this int8 graph is neither
+smaller nor faster: stock kernels store and multiply zeros. `pressroom export llm FOLDER --precision packed-2:4`
+stores and multiplies what is left; `pressroom inspect` shows receipts, docs/pruning.md has milder patterns."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,7 @@ def show_twins(stored: list[Stored], told: list[Told]) -> None:
     for answer in told:
         print(f"{answer.tag}:")
         print(textwrap.indent(textwrap.fill(" ".join(answer.text.split()), WIDTH), "    "))
-    print(
-        "half of the weights are gone, which a model this small pays for with its fluency, and this int8 graph is "
-        "neither smaller nor faster:\nstock kernels store and multiply zeros. `pressroom export llm FOLDER --precision packed-2:4` stores and multiplies "
-        "what is left;\n`pressroom inspect` shows receipts, docs/pruning.md milder patterns."
-    )
+    print(f"\n{CLOSING}")
 
 
 def _figures(artifact: Artifact) -> list[str]:
