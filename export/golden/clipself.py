@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from export.golden.case import CaseError, GoldenCase
-from export.golden.compare import OutputResult, Tolerance, absent, compare
+from export.golden.compare import OutputResult, Tolerance, compare
+from export.golden.outputs import compare_outputs
 from models.clipself import checkpoint, image, regions
 from models.clipself.clip import Clip, build
 from models.clipself.config import parse_config
@@ -35,13 +36,7 @@ def run(case: GoldenCase) -> list[OutputResult]:
 
         return run_fvit(case)
     made = _kind(case)(case)
-    results = []
-    for name, expected in sorted(case.group("output").items()):
-        if name in made:
-            results.append(compare(name, made[name], expected, _tolerance(case, name)))
-        else:
-            results.append(absent(name, "no such output in our code", expected))
-    return results
+    return compare_outputs(case, made, dict(sorted(case.group("output").items())), lambda name: _tolerance(case, name))
 
 
 def _kind(case: GoldenCase) -> Callable[[GoldenCase], Made]:

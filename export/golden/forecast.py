@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from export.golden.case import CaseError, GoldenCase
-from export.golden.compare import OutputResult, absent, compare
+from export.golden.compare import OutputResult
+from export.golden.outputs import forecast_first
 from models.forecasting.architecture import Architecture
 from models.forecasting.registry import architecture
 
@@ -37,20 +38,10 @@ WATCHED: dict[str, dict[str, str]] = {  # system -> output name (# = layer numbe
 
 def run(case: GoldenCase) -> list[OutputResult]:
     """Every expected output against ours. Raises ConfigError, CheckpointError or CaseError where a case is unusable."""
-    expected = case.group("output")
-    produced = answers(case)
-    results = []
-    for name in sorted(expected, key=lambda name: (name != OUTPUT, name)):
-        if name in produced:
-            got = produced[name].reshape(-1, *produced[name].shape[2:]) if _flattened(name) else produced[name]
-            results.append(compare(name, got, expected[name], case.tolerance(name)))
-        else:
-            results.append(absent(name, "no such output in our network", expected[name]))
-    promised = case.document.get("outputs", {})
-    results += [
-        absent(name, "named in the JSON, missing in the safetensors file") for name in promised if name not in expected
-    ]
-    return results
+    produced = {
+        name: made.reshape(-1, *made.shape[2:]) if _flattened(name) else made for name, made in answers(case).items()
+    }
+    return forecast_first(case, produced)
 
 
 def answers(case: GoldenCase) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from export.golden.case import CaseError, GoldenCase
-from export.golden.compare import OutputResult, Tolerance, absent, compare
+from export.golden.compare import OutputResult, Tolerance, compare
+from export.golden.outputs import compare_outputs
 from export.golden.survival import survival_results
 from models.motor import adapter
 from models.motor import head as survival
@@ -63,10 +64,7 @@ def _network(case: GoldenCase) -> list[OutputResult]:
 
 
 def _compared(case: GoldenCase, made: Made, expected: Made) -> list[OutputResult]:
-    return [
-        compare(name, made[name], want, case.tolerance(name)) if name in made else absent(name, "no such output", want)
-        for name, want in sorted(expected.items())
-    ]
+    return compare_outputs(case, made, dict(sorted(expected.items())))
 
 
 def _load(state: Made, document: Mapping[str, Any]) -> Motor:

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from export.golden.case import CaseError, GoldenCase
-from export.golden.compare import OutputResult, absent, compare
+from export.golden.compare import OutputResult
+from export.golden.outputs import forecast_first
 from models import arm, lift
 from models.forecasting.architecture import Architecture
 from models.lift import Lift
@@ -25,19 +26,7 @@ ARCHITECTURES = {record.name: record for record in (arm.ARCHITECTURE, lift.ARCHI
 
 def run(case: GoldenCase) -> list[OutputResult]:
     """Every expected output against ours. Raises ConfigError, CheckpointError or CaseError where a case is unusable."""
-    expected = case.group("output")
-    produced = answers(case)
-    results = []
-    for name in sorted(expected, key=lambda name: (name != OUTPUT, name)):
-        if name in produced:
-            results.append(compare(name, produced[name], expected[name], case.tolerance(name)))
-        else:
-            results.append(absent(name, "no such output in our network", expected[name]))
-    promised = case.document.get("outputs", {})
-    results += [
-        absent(name, "named in the JSON, missing in the safetensors file") for name in promised if name not in expected
-    ]
-    return results
+    return forecast_first(case, answers(case))
 
 
 def answers(case: GoldenCase) -> dict[str, Tensor]:
