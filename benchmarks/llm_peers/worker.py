@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, TextIO
@@ -20,20 +21,20 @@ from benchmarks.cpu import descendants, process_cpu_seconds
 Prompt = Sequence[int]
 
 
-class Peer:
+class Peer(ABC):
     """One generator. A subclass streams; one that cannot answers at once and streams everything in one go."""
 
+    @abstractmethod
     async def start(self) -> None:
         """Load; called once, in the event loop that everything else runs in."""
-        raise NotImplementedError
 
+    @abstractmethod
     def versions(self) -> str:
         """Packages and their versions, as for a caption."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stream(self, prompt: Prompt, count: int) -> AsyncGenerator[list[int], None]:
         """Exactly `count` greedy tokens after the prompt, as they come."""
-        raise NotImplementedError
 
     async def at_once(self, prompts: Sequence[Prompt], count: int) -> list[list[int]]:
         """`count` tokens for each prompt, all submitted at the same moment."""
@@ -46,7 +47,7 @@ class Peer:
         """CPU time of everything that generates: this process and all below it."""
         return sum(process_cpu_seconds(pid) for pid in (os.getpid(), *descendants(os.getpid())))
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 (most have nothing to release)
         """Release what does not end with this process."""
 
 

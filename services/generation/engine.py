@@ -19,6 +19,7 @@ from services.core.call import Call
 from services.core.circuit import Circuit
 from services.core.errors import ApiError
 from services.generation.backend import Backend
+from services.generation.faults import check_context
 from services.generation.generation import Generation
 from services.generation.grammar import Grammar, GrammarCompiler
 from services.generation.observer import EngineObserver, Load
@@ -98,13 +99,7 @@ class Engine:
     def _check(self, request: GenerationRequest) -> None:
         if self._closed:
             raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
-        tokens = len(request.prompt) + request.max_tokens
-        if tokens > self.context:
-            raise ApiError(
-                "context_length_exceeded",
-                f"{len(request.prompt)} prompt tokens and up to {request.max_tokens} more are {tokens}",
-                hint=f"this model takes {self.context} together; shorten the prompt or lower max_tokens",
-            )
+        check_context(request, self.context)
         if len(self._open) >= self._places:
             raise self._full()
         self.circuit.check()

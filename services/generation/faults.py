@@ -6,6 +6,7 @@ import logging
 
 from models.errors import InputError
 from services.core.errors import ApiError
+from services.generation.request import GenerationRequest
 from services.generation.sampling import NotNumbersError, RuledOutError
 
 log = logging.getLogger("pressroom.generation")
@@ -37,3 +38,14 @@ def not_chosen(fault: Exception) -> ApiError:
     if not isinstance(fault, ApiError | InputError):
         log.error("the next token of a sequence could not be chosen", exc_info=fault)
     return ApiError.of(fault)
+
+
+def check_context(request: GenerationRequest, context: int) -> None:
+    """Raise ApiError (context_length_exceeded) if prompt and longest answer are more than `context` tokens."""
+    tokens = len(request.prompt) + request.max_tokens
+    if tokens > context:
+        raise ApiError(
+            "context_length_exceeded",
+            f"{len(request.prompt)} prompt tokens and up to {request.max_tokens} more are {tokens}",
+            hint=f"this model takes {context} together; shorten the prompt or lower max_tokens",
+        )

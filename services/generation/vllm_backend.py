@@ -22,6 +22,7 @@ from models.llm.spec import LanguageModelSpec
 from services.core.call import Call
 from services.core.circuit import Circuit
 from services.core.errors import ApiError
+from services.generation.faults import check_context
 from services.generation.generation import Generation
 from services.generation.observer import EngineObserver, Load
 from services.generation.options import EngineOptions
@@ -111,13 +112,7 @@ class VllmEngine:
     def _check(self, request: GenerationRequest) -> None:
         if self._closed:
             raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
-        tokens = len(request.prompt) + request.max_tokens
-        if tokens > self.context:
-            raise ApiError(
-                "context_length_exceeded",
-                f"{len(request.prompt)} prompt tokens and up to {request.max_tokens} more are {tokens}",
-                hint=f"this model takes {self.context} together; shorten the prompt or lower max_tokens",
-            )
+        check_context(request, self.context)
         waiting = len(self._open) - self.options.slots
         if waiting >= self.options.max_queue:
             raise ApiError(
