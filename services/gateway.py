@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from services.core.app import ServiceBase, pressroom_service
 from services.forecast import ForecastFamily
+from services.generation.pool import EnginePool
 from services.llm import LlmFamily
 
+_ENGINES = EnginePool()  # a language model is in memory once, whichever families use it
 
-@pressroom_service(ForecastFamily(), LlmFamily())
+
+@pressroom_service(ForecastFamily(), LlmFamily(_ENGINES))
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""

@@ -17,14 +17,11 @@ from jinja2 import TemplateError
 
 from export.artifact import EXAMPLE, Artifact, ArtifactError
 from models.llm.spec import LanguageModelSpec
-from models.packed.library import KernelsMissingError
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.model import Json, ServedModel, Task
 from services.core.settings import Settings
-from services.generation.faults import GraphError
-from services.generation.opening import BackendOptions, open_engine
-from services.generation.options import EngineOptions
+from services.generation.pool import EnginePool, read_spec
 from services.generation.processors import REGISTRY
 from services.llm_metrics import LlmMetrics
 from services.openai import schemas
@@ -40,24 +37,22 @@ COMPLETIONS_ROUTE, CHAT_ROUTE = "/v1/completions", "/v1/chat/completions"
 
 _OF_RECEIPT = ("method", "calibration", "perplexity", "total", "size", "speed", "gained", "not_gained")
 
-_REMEDY = "export it again, or lower llm_slots and llm_context"
 _CLOSING: set[asyncio.Task[None]] = set()
 
 
 class LlmModel(ServedModel):
     """One served language model: its engine, and how requests to it are read."""
 
-    def __init__(self, artifact: Artifact, spec: LanguageModelSpec, settings: Settings) -> None:
+    def __init__(self, artifact: Artifact, spec: LanguageModelSpec, settings: Settings, engines: EnginePool) -> None:
         super().__init__(artifact)
+        template = _template(artifact, spec)
         self.llm_metrics = LlmMetrics(self.name, self.version, self.metrics)
-        backend = BackendOptions.of(settings, artifact.manifest.name)
-        self.engine = open_engine(artifact.path, spec, EngineOptions.of(settings), backend, self.llm_metrics)
-        self._own_graph = backend.kind == "onnx"
-        self.llm_metrics.load(self.engine.load)
+        self._hold = engines.hold(artifact, settings, self.llm_metrics)
+        self.engine = self._hold.engine
+        self._own_graph = settings.llm_backend == "onnx"
         self._receipt = _receipt(artifact)
         self._timeout_s = settings.llm_timeout_ms / 1000
         places = settings.llm_slots + settings.llm_max_queue
-        template = _template(artifact, spec)
         self._reader = Reader(spec, self.engine.tokenizer, template, REGISTRY, min(MOST_SEQUENCES, places))
 
     async def answer(self, request: Json, call: Call) -> Json:
@@ -101,7 +96,10 @@ class LlmModel(ServedModel):
         self.llm_metrics.begin()
 
     def retire(self) -> None:
-        """No longer served: what was accepted is finished, then the engine's thread ends and its memory is free."""
+        """No longer served: what was accepted is finished, then the engine's thread ends and its memory is free.
+
+        Unless another served model holds the engine too: then it goes on.
+        """
         super().retire()
         self.llm_metrics.retire()
         closing = asyncio.get_running_loop().create_task(self.close())
@@ -109,7 +107,7 @@ class LlmModel(ServedModel):
         closing.add_done_callback(_CLOSING.discard)
 
     async def close(self) -> None:
-        await self.engine.close()
+        await self._hold.release()
 
     async def _answering(self, request: Json, call: Call) -> Answering:
         """Read the request and take it in; what takes long to read does not hold up the others."""
@@ -127,7 +125,7 @@ class LlmModel(ServedModel):
 
 
 class LlmFamily:
-    """Loads language models."""
+    """Loads language models. engines: where other families of the process find the engines; None: there are none."""
 
     name: ClassVar[str] = "llm"
     tasks: ClassVar[Sequence[Task]] = (
@@ -149,19 +147,11 @@ class LlmFamily:
         ),
     )
 
+    def __init__(self, engines: EnginePool | None = None) -> None:
+        self._engines = engines or EnginePool()
+
     def load(self, artifact: Artifact, settings: Settings) -> LlmModel:
-        try:
-            spec = LanguageModelSpec.from_settings(artifact.manifest.settings)
-        except (KeyError, ValueError, TypeError) as fault:
-            raise ArtifactError(
-                f"{artifact.tag}: settings are not a language model's: {fault}", "export it again"
-            ) from None
-        try:
-            return LlmModel(artifact, spec, settings)
-        except KernelsMissingError as fault:
-            raise ArtifactError(f"{artifact.tag}: {fault.message}", fault.hint) from None
-        except (GraphError, MemoryError) as fault:
-            raise ArtifactError(f"{artifact.tag}: {fault or 'not enough memory'}", _REMEDY) from None
+        return LlmModel(artifact, read_spec(artifact), settings, self._engines)
 
 
 def _template(artifact: Artifact, spec: LanguageModelSpec) -> ChatTemplate | None:
