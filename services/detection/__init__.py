@@ -1,0 +1,1 @@
+"""Open-vocabulary detection: what the four image routes read, run and answer."""
