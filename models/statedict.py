@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+COUNTER = "num_batches_tracked"  # BatchNorm's, the one integer in official state dicts
 LISTED = 8  # problems spelled out before "and n more"
 
 Axis = tuple[int, str]  # size, the hyper-parameter (or rule) that asks for it; "" = always this size
@@ -79,7 +80,7 @@ def batch_norm(official: str, ours: str, width: Axis) -> list[Slot]:
     """The five tensors of a BatchNorm; in official programs it sits between two transpositions, hence the 1."""
     slots = norm(f"{official}.1", ours, width)
     slots += [Slot(f"{official}.1.{part}", f"{ours}.{part}", (width,)) for part in ("running_mean", "running_var")]
-    return [*slots, Slot(f"{official}.1.num_batches_tracked", None, ())]
+    return [*slots, Slot(f"{official}.1.{COUNTER}", None, ())]
 
 
 def translate(state: Mapping[str, Tensor], slots: Iterable[Slot], hint: str) -> Translation:
@@ -94,6 +95,26 @@ def translate(state: Mapping[str, Tensor], slots: Iterable[Slot], hint: str) -> 
         raise CheckpointError(shorten(problems), hint)
     taken = {slot.ours: state[name].to(torch.float32) for name, slot in table.items() if slot.ours}
     return Translation(taken, sorted(name for name in state if table[name].ours is None))
+
+
+def restore(
+    state: Mapping[str, Tensor], slots: Iterable[Slot], unread: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """The way back: our tensors under their official names and shapes, as the official program would save them.
+
+    unread  tensors no forward pass reads, where zeros will not do; the official loader wants them all to be there
+    """
+    known = unread or {}
+    found = {}
+    for slot in slots:
+        if slot.ours is not None:
+            found[slot.official] = state[slot.ours].reshape(slot.shape).clone()
+        elif slot.official in known:
+            found[slot.official] = known[slot.official]
+        else:
+            counter = slot.official.endswith(COUNTER)
+            found[slot.official] = torch.zeros(slot.shape, dtype=torch.int64 if counter else torch.float32)
+    return found
 
 
 def layer_count(state: Mapping[str, Tensor], stem: str) -> int:

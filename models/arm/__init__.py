@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.arm.checkpoint import config_from_tensors, translate
+from models.arm.checkpoint import config_from_tensors, restore, translate
 from models.arm.config import ArmConfig, parse_config
 from models.arm.network import Arm, build
 from models.forecasting.architecture import Architecture
@@ -24,6 +24,9 @@ ARCHITECTURE = Architecture(
     config_from_tensors=config_from_tensors,
     build=build,
     translate=translate,
+    restore=restore,
+    reads_marks=lambda config: config.marks > 0,
+    marks_ahead=True,
 )
 
 __all__ = ["ARCHITECTURE", "Arm", "ArmConfig"]

@@ -29,6 +29,11 @@ def translate(state: Mapping[str, Tensor], config: ArmConfig) -> Translation:
     return Translation(flat, taken.dropped)
 
 
+def restore(state: Mapping[str, Tensor], config: ArmConfig) -> dict[str, Tensor]:
+    """Ours -> the official state dict."""
+    return statedict.restore(state, _slots(config))
+
+
 def config_from_tensors(state: Mapping[str, Tensor]) -> dict[str, Any]:
     """enc_in, pred_len, seq_len, n_experts; for the built-in predictor d_model and time_emb_dim too."""
     steps = axis_of(state, f"{EXPERTS}.experts.0.layer1.weight", 1)

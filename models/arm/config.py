@@ -72,6 +72,11 @@ class ArmConfig:
         return self.predictor in BUILT_IN
 
     @property
+    def marks(self) -> int:
+        """Calendar marks of a step that are read: a wrapped predictor reads none."""
+        return self.time_emb_dim if self.built_in else 0
+
+    @property
     def steps(self) -> int:
         """History and horizon together."""
         return self.seq_len + self.pred_len

@@ -60,7 +60,7 @@ class Arm(nn.Module):
 
     def marks(self, x: Tensor, sent: Tensor | None) -> Tensor:
         """The marks, once they are known to cover history and horizon."""
-        wanted = self.config.time_emb_dim if self.config.built_in else 0
+        wanted = self.config.marks
         if wanted == 0:
             return x.new_zeros(x.shape[0], self.config.steps, 0)
         if sent is None or sent.ndim != 3 or sent.shape[1:] != (self.config.steps, wanted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.card.checkpoint import config_from_tensors, translate
+from models.card.checkpoint import config_from_tensors, restore, translate
 from models.card.config import CardConfig, parse_config
 from models.card.network import Card, build
 from models.forecasting.architecture import Architecture
@@ -33,6 +33,7 @@ ARCHITECTURE = Architecture(
     config_from_tensors=config_from_tensors,
     build=build,
     translate=translate,
+    restore=restore,
 )
 
 __all__ = ["ARCHITECTURE", "Card", "CardConfig"]

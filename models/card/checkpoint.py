@@ -38,6 +38,14 @@ def translate(state: Mapping[str, Tensor], config: CardConfig) -> Translation:
     return Translation(taken.state, sorted(named[short] for short in taken.dropped))
 
 
+def restore(state: Mapping[str, Tensor], config: CardConfig) -> dict[str, Tensor]:
+    """Ours -> the official state dict, smoothing buffers included."""
+    slots = _slots(config)
+    smoothing = smoothing_matrix(config)
+    buffers = {slot.official: smoothing.clone() for slot in slots if slot.official.endswith(".ema_matrix")}
+    return {f"{PREFIX}{name}": tensor for name, tensor in statedict.restore(state, slots, buffers).items()}
+
+
 def config_from_tensors(state: Mapping[str, Tensor]) -> dict[str, Any]:
     """The hyper-parameters that tensors settle: d_model, n_heads, d_ff, e_layers, patch_len, dp_rank, pred_len.
 

@@ -7,13 +7,25 @@ from typing import Any
 
 from torch import Tensor
 
+from models import statedict
 from models.dlinear.config import DLinearConfig
-from models.statedict import Slot, axis_of, linear
+from models.statedict import Slot, Translation, axis_of, linear
 
+HINT = "check the hyper-parameters named above, and that this is a checkpoint of DLinear"
 _PARTS = (("Linear_Seasonal", "remainder"), ("Linear_Trend", "trend"))
 
 
-def slots(config: DLinearConfig, official: str, ours: str) -> list[Slot]:
+def translate(state: Mapping[str, Tensor], config: DLinearConfig) -> Translation:
+    """Official tensors -> ours. Raises CheckpointError naming missing, unexpected and contradicting tensors."""
+    return statedict.translate(state, slots(config), HINT)
+
+
+def restore(state: Mapping[str, Tensor], config: DLinearConfig) -> dict[str, Tensor]:
+    """Ours -> the official state dict."""
+    return statedict.restore(state, slots(config))
+
+
+def slots(config: DLinearConfig, official: str = "", ours: str = "") -> list[Slot]:
     """Expected tensors; `official` and `ours` are prefixes, both empty or ending in a dot."""
     found = []
     for name, part in _PARTS:

@@ -18,6 +18,21 @@ class DLinearConfig:
     enc_in: int  # N, variates
     individual: bool = False  # two linear maps of its own for every variate
 
+    @property
+    def look_back(self) -> int:
+        """L."""
+        return self.seq_len
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.pred_len
+
+    @property
+    def variates(self) -> int:
+        """N of the training data."""
+        return self.enc_in
+
     def official(self) -> dict[str, Any]:
         """Every hyper-parameter under its official name."""
         return asdict(self)

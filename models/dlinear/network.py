@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from models.dlinear.config import DLinearConfig
 from models.forecasting.decomposition import MovingAverage, apply_each
+from models.forecasting.window import check_window
 
 WINDOW = 25  # steps of the moving average; fixed in the official program
 
@@ -34,11 +35,19 @@ class DLinear(nn.Module):
 
     def __init__(self, config: DLinearConfig) -> None:
         super().__init__()
+        self.config = config
         self.average = MovingAverage(WINDOW)
         self.remainder = PerVariate(config)
         self.trend = PerVariate(config)
 
     def forward(self, x_enc: Tensor) -> Tensor:
+        """[B, L, N] -> [B, H, N]; raises InputError for a window of another length or dtype."""
+        check_window(x_enc, self.config.seq_len)
         trend = self.average(x_enc)
         forecast: Tensor = self.remainder((x_enc - trend).transpose(1, 2)) + self.trend(trend.transpose(1, 2))
         return forecast.transpose(1, 2)
+
+
+def build(config: DLinearConfig) -> DLinear:
+    """An untrained network in evaluation mode, ready for `load_state_dict`."""
+    return DLinear(config).eval().requires_grad_(False)

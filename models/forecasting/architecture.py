@@ -61,6 +61,8 @@ class Architecture:
     """A paper's network and how its official checkpoints are read.
 
     takes_marks            forward(x_enc [B,L,N], x_mark_enc [B,L,M] | None), else forward(x_enc)
+    reads_marks            whether this configuration of a network that can take marks reads them
+    marks_ahead            x_mark_enc [B,L+H,M] goes on over the horizon, and there is no forecast without it
     any_variates           weights depend neither on the number nor on the order of columns
     marker                 an official tensor name that no other architecture has
     parse_config           official hyper-parameters -> configuration; unknown names are ignored; raises ConfigError
@@ -68,6 +70,7 @@ class Architecture:
     config_from_tensors    state dict -> the hyper-parameters its shapes and buffers settle; raises CheckpointError
     build                  network in evaluation mode under our parameter names
     translate              official state dict -> Translation; raises CheckpointError
+    restore                our state dict -> official names and shapes, for training recipes; None: not offered
     """
 
     name: str
@@ -85,3 +88,6 @@ class Architecture:
     config_from_tensors: Callable[[Mapping[str, Tensor]], dict[str, Any]]
     build: Callable[[Any], nn.Module]
     translate: Callable[[Mapping[str, Tensor], Any], Translation]
+    restore: Callable[[Mapping[str, Tensor], Any], dict[str, Tensor]] | None = None
+    reads_marks: Callable[[Any], bool] = lambda config: True
+    marks_ahead: bool = False

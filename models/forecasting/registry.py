@@ -7,9 +7,13 @@ from importlib import import_module
 
 from models.forecasting.architecture import Architecture
 
-ARCHITECTURES: dict[str, str] = {  # name -> module that holds ARCHITECTURE
+ARCHITECTURES: dict[str, str] = {  # name -> module that holds ARCHITECTURE; what wraps another network stands before it
+    "lift": "models.lift",
+    "arm": "models.arm",
     "itransformer": "models.itransformer",
     "card": "models.card",
+    "patchtst": "models.patchtst",
+    "dlinear": "models.dlinear",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from models.forecasting.architecture import Architecture
 from models.forecasting.settings_name import read_shifted
-from models.itransformer.checkpoint import config_from_tensors, translate
+from models.itransformer.checkpoint import config_from_tensors, restore, translate
 from models.itransformer.config import ITransformerConfig, parse_config
 from models.itransformer.network import ITransformer, build
 
@@ -24,6 +24,7 @@ ARCHITECTURE = Architecture(
     config_from_tensors=config_from_tensors,
     build=build,
     translate=translate,
+    restore=restore,
 )
 
 __all__ = ["ARCHITECTURE", "ITransformer", "ITransformerConfig"]

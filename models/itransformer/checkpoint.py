@@ -29,6 +29,11 @@ def translate(state: Mapping[str, Tensor], config: ITransformerConfig) -> Transl
     return Translation(flat, taken.dropped)
 
 
+def restore(state: Mapping[str, Tensor], config: ITransformerConfig) -> dict[str, Tensor]:
+    """Ours -> the official state dict."""
+    return statedict.restore(state, _slots(config))
+
+
 def config_from_tensors(state: Mapping[str, Tensor]) -> dict[str, Any]:
     """The hyper-parameters that tensor shapes settle: seq_len, pred_len, d_model, d_ff, e_layers."""
     return {

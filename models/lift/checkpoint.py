@@ -35,6 +35,16 @@ def translate(state: Mapping[str, Tensor], config: LiftConfig) -> Translation:
     return Translation(taken, sorted(dropped))
 
 
+def restore(state: Mapping[str, Tensor], config: LiftConfig) -> dict[str, Tensor]:
+    """Ours -> the official state dict, the mixing layer as the complex64 tensors it is there."""
+    inner = _backbone_restored(_under(state, "backbone."), config)
+    own = statedict.restore(_under(state, "refiner."), _slots(config))
+    for part in ("weight", "bias"):
+        own[MIX + part] = torch.complex(own.pop(f"{MIX}{part}_real"), own.pop(f"{MIX}{part}_imag"))
+    found = {f"{BACKBONE}{name}": tensor for name, tensor in inner.items()}
+    return found | {f"{REFINER}{name}": tensor for name, tensor in own.items()}
+
+
 def config_from_tensors(state: Mapping[str, Tensor]) -> dict[str, Any]:
     """state_num, enc_in where it leaves a trace, and what the backbone's own tensors tell."""
     inner = _under(state, BACKBONE)
@@ -45,7 +55,7 @@ def config_from_tensors(state: Mapping[str, Tensor]) -> dict[str, Any]:
     name = _recognise(inner)
     if name is None:
         return found
-    own = BACKBONES[name].tensors(inner) if name != LIGHT else _light(inner)
+    own = BACKBONES[name].config_from_tensors(inner) if name != LIGHT else _light(inner)
     return {**own, **found, "model": name}
 
 
@@ -70,11 +80,22 @@ def _recognise(inner: Mapping[str, Tensor]) -> str | None:
 
 def _backbone(inner: Mapping[str, Tensor], config: LiftConfig) -> Translation:
     if config.backbone == LIGHT:
-        shape = linear("", "", (config.pred_len, "pred_len"), (config.seq_len, "seq_len"))
-        slots = [Slot(s.official.removeprefix("."), s.official.removeprefix("."), s.axes) for s in shape]
-        return statedict.translate(inner, slots, HINT)
+        return statedict.translate(inner, _light_slots(config), HINT)
     known = BACKBONES[config.backbone]
-    return known.translate(inner, known.parse(config.inner))
+    return known.translate(inner, known.parse_config(config.inner))
+
+
+def _backbone_restored(inner: Mapping[str, Tensor], config: LiftConfig) -> dict[str, Tensor]:
+    if config.backbone == LIGHT:
+        return statedict.restore(inner, _light_slots(config))
+    known = BACKBONES[config.backbone]
+    assert known.restore is not None
+    return known.restore(inner, known.parse_config(config.inner))
+
+
+def _light_slots(config: LiftConfig) -> list[Slot]:
+    shape = linear("", "", (config.pred_len, "pred_len"), (config.seq_len, "seq_len"))
+    return [Slot(s.official.removeprefix("."), s.official.removeprefix("."), s.axes) for s in shape]
 
 
 def _under(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

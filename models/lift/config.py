@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.forecasting.architecture import ConfigError
-from models.forecasting.hyperparameters import choice, positive_int
+from models.forecasting.hyperparameters import choice, positive_int, switch
 
 LIGHT = "LightMTS"  # LIFT's own light model; every other `model` is a backbone LIFT is put around
 ESTIMATORS = ("exact", "live")
@@ -21,6 +21,8 @@ class LiftConfig:
     estimator  exact: correlates with earlier windows and needs 2 * seq_len steps of history, as the official ETT
                scripts do; live: circular correlation inside the window
     inner      the backbone's hyper-parameters under their official names
+    backbone_marks  whether the backbone is given the window's calendar marks. The official program never does; but it
+               can be handed a forecast made elsewhere, and a backbone that reads the calendar makes it so
     """
 
     backbone: str
@@ -30,6 +32,7 @@ class LiftConfig:
     leader_num: int = 4
     state_num: int = 8  # variate states; 1: one map for all variates
     estimator: str = "exact"
+    backbone_marks: bool = False
     inner: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,7 +77,8 @@ class LiftConfig:
     def official(self) -> dict[str, Any]:
         """Every hyper-parameter under its official name."""
         own = {name: getattr(self, name) for name in ("seq_len", "pred_len", "enc_in", "leader_num", "state_num")}
-        return {**self.inner, **own, "model": self.backbone, "estimator": self.estimator}
+        options = {"estimator": self.estimator, "backbone_marks": int(self.backbone_marks)}
+        return {**self.inner, **own, "model": self.backbone, **options}
 
 
 def parse_config(official: Mapping[str, Any]) -> LiftConfig:
@@ -88,9 +92,12 @@ def parse_config(official: Mapping[str, Any]) -> LiftConfig:
     variates = "Give the number of columns of the training data."
     enc_in = positive_int(official, "enc_in", remedy=variates) * positive_int(official, "in_dim", default=1)
     sizes = {"seq_len": positive_int(official, "seq_len"), "pred_len": positive_int(official, "pred_len")}
+    marks = switch(official, "backbone_marks", default=False)
+    if marks and (backbone == LIGHT or not BACKBONES[backbone].takes_marks):
+        raise ConfigError("backbone_marks", 1, f"0: {backbone} reads no calendar", "Leave it out.")
     inner: Mapping[str, Any] = {}
     if backbone != LIGHT:
-        inner = BACKBONES[backbone].parse({**official, "enc_in": enc_in}).official()
+        inner = BACKBONES[backbone].parse_config({**official, "enc_in": enc_in}).official()
     return LiftConfig(
         backbone=backbone,
         **sizes,
@@ -104,5 +111,6 @@ def parse_config(official: Mapping[str, Any]) -> LiftConfig:
             default=LiftConfig.estimator,
             remedy='The official ETT scripts use "exact"; "live" needs no history before the window.',
         ),
+        backbone_marks=marks,
         inner=inner,
     )

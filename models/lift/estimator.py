@@ -59,17 +59,17 @@ class LiveEstimator(nn.Module):
 
 
 class ExactEstimator(nn.Module):
-    """Leaders from raw history [B, N, 2L], whose last L steps are the window."""
+    """Leaders from raw history [B, N, 2L], whose last L steps are the window. Float64 inside, as above."""
 
     def __init__(self, look_back: int, leaders: int) -> None:
         super().__init__()
         self.leaders, self.look_back = leaders, look_back
 
     def forward(self, history: Tensor) -> Leaders:
-        windows, _, _ = normalise(history.unfold(-1, self.look_back, 1))  # [B, N, L + 1, L], oldest first
+        windows, _, _ = normalise(history.double().unfold(-1, self.look_back, 1))  # [B, N, L + 1, L], oldest first
         target = windows[:, :, -1]  # [B, N, L]
-        earlier = windows.flip(2).double()  # index s: the window s steps before
-        correlation = torch.einsum("bit,bjst->bijs", target.double(), earlier) / self.look_back
+        earlier = windows.flip(2)  # index s: the window s steps before
+        correlation = torch.einsum("bit,bjst->bijs", target, earlier) / self.look_back
         return choose(correlation, self.leaders)
 
 

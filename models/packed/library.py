@@ -33,7 +33,7 @@ def is_built() -> bool:
 
 def needs_kernels(graph: Path) -> bool:
     """Does the graph name ops of ours? Looks for the name in the file: weights lie beside it, so it is small."""
-    return b"PackedLinear24" in graph.read_bytes()
+    return (b"PackedLinear24" in graph.read_bytes()) or (b"Linear8" in graph.read_bytes() and not __import__("os").environ.get("NOL8"))
 
 
 def register(options: ort.SessionOptions, graph: Path) -> None:

@@ -7,13 +7,26 @@ from typing import Any
 
 from torch import Tensor
 
+from models import statedict
 from models.patchtst.config import PatchTSTConfig
-from models.statedict import Axis, Slot, axis_of, batch_norm, layer_count, linear
+from models.statedict import Axis, Slot, Translation, axis_of, batch_norm, layer_count, linear
+
+HINT = "check the hyper-parameters named above, and that this is a checkpoint of PatchTST's supervised program"
 
 _PLAIN, _DECOMPOSED = ("model",), ("model_res", "model_trend")
 
 
-def slots(config: PatchTSTConfig, official: str, ours: str) -> list[Slot]:
+def translate(state: Mapping[str, Tensor], config: PatchTSTConfig) -> Translation:
+    """Official tensors -> ours. Raises CheckpointError naming missing, unexpected and contradicting tensors."""
+    return statedict.translate(state, slots(config), HINT)
+
+
+def restore(state: Mapping[str, Tensor], config: PatchTSTConfig) -> dict[str, Tensor]:
+    """Ours -> the official state dict."""
+    return statedict.restore(state, slots(config))
+
+
+def slots(config: PatchTSTConfig, official: str = "", ours: str = "") -> list[Slot]:
     """Expected tensors; `official` and `ours` are prefixes, both empty or ending in a dot."""
     found = []
     for i, part in enumerate(_DECOMPOSED if config.decomposition else _PLAIN):

@@ -40,6 +40,21 @@ class PatchTSTConfig:
             raise ConfigError("patch_len", self.patch_len, f"at most seq_len = {self.seq_len}", remedy)
 
     @property
+    def look_back(self) -> int:
+        """L."""
+        return self.seq_len
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.pred_len
+
+    @property
+    def variates(self) -> int:
+        """N of the training data."""
+        return self.enc_in
+
+    @property
     def head_dim(self) -> int:
         """Width of one head, rounded down as in the official program."""
         return self.d_model // self.n_heads

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from models.forecasting.batch_norm import ChannelNorm
 from models.forecasting.decomposition import MovingAverage, apply_each
+from models.forecasting.window import check_window
 from models.patchtst.config import PatchTSTConfig
 
 FLOOR = 1e-5  # added to the variance, inside the square root
@@ -131,11 +132,14 @@ class PatchTST(nn.Module):
 
     def __init__(self, config: PatchTSTConfig) -> None:
         super().__init__()
+        self.config = config
         parts = 2 if config.decomposition else 1
         self.parts = nn.ModuleList(Backbone(config) for _ in range(parts))
         self.average = MovingAverage(config.kernel_size)
 
     def forward(self, x_enc: Tensor) -> Tensor:
+        """[B, L, N] -> [B, H, N]; raises InputError for a window of another length or dtype."""
+        check_window(x_enc, self.config.seq_len)
         if len(self.parts) == 1:
             forecast: Tensor = self.parts[0](x_enc.transpose(1, 2))
         else:
@@ -143,3 +147,8 @@ class PatchTST(nn.Module):
             remainder = x_enc - trend
             forecast = self.parts[0](remainder.transpose(1, 2)) + self.parts[1](trend.transpose(1, 2))
         return forecast.transpose(1, 2)
+
+
+def build(config: PatchTSTConfig) -> PatchTST:
+    """An untrained network in evaluation mode, ready for `load_state_dict`."""
+    return PatchTST(config).eval().requires_grad_(False)
