@@ -59,10 +59,13 @@ class Official(_Frozen):
 
 
 class Source(_Frozen):
-    """The checkpoint that was pressed: bare file name, format, sha256, and what was not taken over."""
+    """The checkpoint that was pressed: bare file name, format, sha256, and what was not taken over.
+
+    format "artifact": none; another artifact is used, whose tag and digest stand for file and sha256
+    """
 
     file: str
-    format: Literal["pth", "safetensors", "gguf"]
+    format: Literal["pth", "safetensors", "gguf", "artifact"]
     sha256: str
     tensors: int
     dropped: list[str] = []  # official tensor names the forward pass never reads
@@ -89,9 +92,12 @@ class Signature(_Frozen):
 
 
 class Runtime(_Frozen):
-    """How the weights run: an ONNX graph in onnxruntime, or our own network in torch."""
+    """How the weights run: an ONNX graph in onnxruntime, or our own network in torch.
 
-    kind: Literal["onnx", "torch"]
+    engine  there are none of its own: the generation engine of another artifact, whose tag is `file`
+    """
+
+    kind: Literal["onnx", "torch", "engine"]
     file: str
     opset: int | None = None
 
