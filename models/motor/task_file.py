@@ -144,6 +144,12 @@ def _metric(entry: Any) -> TaskMetric:
     known = TaskMetric.__dataclass_fields__.keys()
     if not isinstance(entry, dict) or entry.keys() - known:
         raise TaskFileError(f"metrics: expected objects with {', '.join(known)}")
-    numbers = {name: _number(entry[name], "metrics") for name in ("low", "high") if entry.get(name) is not None}
-    texts = {name: _text(entry, name) for name in ("name", "data", "split")}
-    return TaskMetric(**texts, value=_number(entry.get("value"), "metrics"), **numbers)
+    low, high = (None if entry.get(name) is None else _number(entry[name], "metrics") for name in ("low", "high"))
+    return TaskMetric(
+        name=_text(entry, "name"),
+        value=_number(entry.get("value"), "metrics"),
+        data=_text(entry, "data"),
+        split=_text(entry, "split"),
+        low=low,
+        high=high,
+    )
