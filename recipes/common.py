@@ -46,15 +46,17 @@ def load_state(path: Path) -> dict[str, Any] | None:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Tell]:
     """A bar on a terminal; elsewhere a line each tenth of the way. Both on standard error."""
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[words]}"), disable=not sys.stderr.isatty()) as bars:
+    screen, words = Console(stderr=True), TextColumn("{task.fields[words]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), words)
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bars:
         task = bars.add_task(what, total=total, words="")
 
         def tell(done: int, words: str) -> None:
             bars.update(task, completed=done, words=words)
-            if bars.disable and (done * 10) // total > ((done - 1) * 10) // total:
+            if not screen.is_terminal and (done * 10) // total > ((done - 1) * 10) // total:
                 print(f"{what} {done}/{total}  {words}", file=sys.stderr, flush=True)
 
         yield tell

@@ -14,6 +14,7 @@ from ._core import Core, target
 from ._errors import PressroomError
 from ._exchange import Exchange
 from ._history import Histories
+from ._image_methods import AsyncImageMethods
 from ._streams import AsyncTextStream
 from ._tensors import Tensor
 from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, Prompt, as_messages
@@ -23,7 +24,7 @@ from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, Serve
 T = TypeVar("T")
 
 
-class AsyncClient(Core):
+class AsyncClient(AsyncImageMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         async with AsyncClient("grpc://127.0.0.1:3001") as client:

@@ -14,6 +14,7 @@ from ._core import Core, target
 from ._errors import PressroomError
 from ._exchange import Exchange
 from ._history import Histories
+from ._image_methods import ImageMethods
 from ._streams import TextStream
 from ._tensors import Tensor
 from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, Prompt, as_messages
@@ -23,7 +24,7 @@ from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, Serve
 T = TypeVar("T")
 
 
-class Client(Core):
+class Client(ImageMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         with Client("http://127.0.0.1:3000") as client:

@@ -17,6 +17,7 @@ from ._exchange import Exchange, InferCall, Target
 from ._forecast import ForecastCall
 from ._grpc_messages import Method, get_parameters, methods, set_parameters
 from ._http_wire import not_now
+from ._image_calls import ImageCall
 from ._infer import result
 from ._tensors import RawTensor, decode, encode, from_elements
 from ._text import TextCall
@@ -64,6 +65,9 @@ class GrpcWire:
         self._methods = methods()
 
     def forecast(self, call: ForecastCall) -> Exchange[ForecastResult]:
+        return self._native(call)
+
+    def image(self, call: ImageCall[T]) -> Exchange[T]:
         return self._native(call)
 
     def text(self, call: TextCall) -> Exchange[TextResult]:

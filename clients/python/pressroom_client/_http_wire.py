@@ -14,6 +14,7 @@ from ._error_mapping import http_error
 from ._errors import APIConnectionError, PressroomError, Unavailable, UnexpectedAnswer
 from ._exchange import Exchange, InferCall, Target
 from ._forecast import ForecastCall
+from ._image_calls import ImageCall
 from ._oip_http import infer_body, infer_result
 from ._text import TextCall
 from ._text_types import TextResult
@@ -55,6 +56,10 @@ class HttpWire:
 
     def forecast(self, call: ForecastCall) -> Exchange[ForecastResult]:
         request = HttpRequest(method="POST", path="/v1/forecast", headers=_JSON, content=call.body)
+        return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
+
+    def image(self, call: ImageCall[T]) -> Exchange[T]:
+        request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
         return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
 
     def text(self, call: TextCall) -> Exchange[TextResult]:
