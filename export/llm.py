@@ -157,7 +157,7 @@ def ask(model: Model, job: LlmJob) -> Answers:
 def certify(model: Model, answers: Answers, opset: int, files: Path) -> dict[str, Any]:
     """Make the parity certificate and the example, or raise ParityError."""
     spec, graph = model.spec, files / GRAPH
-    results = [parity.check_case(case, graph, spec) for case in answers.cases]
+    results = parity.check(answers.cases, graph, spec)
     rows, length = answers.windows.shape
     text, found = answers.text, graph_perplexity(graph, spec, answers.windows)
     quality = Quality(text.name, text.sha256, rows, length, answers.perplexity, found)

@@ -20,6 +20,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from export.errors import ConversionError
+from export.llm_linear8 import use_linear8
 
 GRAPH, WEIGHTS = "model.onnx", "model.onnx.data"
 POSITIONS, LOGITS = "logits_positions", "logits"
@@ -38,6 +39,7 @@ def fit(built: Path, out: Path, *, width: int, tied: bool) -> int:
     if tied and head.op_type == "MatMulNBits" and _is_float(model.graph, _EMBEDDING):
         _share_embedding(model.graph, head, width)
     _select_positions(model.graph, head, width)
+    use_linear8(model)
     _anonymous(model)
     onnx.load_external_data_for_model(model, str(built))
     onnx.save_model(model, out / GRAPH, save_as_external_data=True, location=WEIGHTS, size_threshold=_INLINE_BELOW)

@@ -8,8 +8,8 @@ once over one cache, as the service decodes. At every position are compared
     top1      share of positions where both find the same token likeliest
     greedy    the same among generated tokens: 1 means that greedy answers are equal
 
-and perplexity on a held text. Bounds belong to the precision (`BOUNDS`) and hold for all cases together; a breach
-fails the export.
+and perplexity on a held text. A graph that runs with and without kernels of ours is checked both ways. Bounds belong to
+the precision (`BOUNDS`) and hold for all cases together; a breach fails the export.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from export.llm_graph import GRAPH
 from export.llm_quality import Quality
 from export.llm_runner import GraphRunner, Logits
 from models.llm.spec import LanguageModelSpec, Precision
+from models.packed.library import gains_by_kernels, is_built, needs_kernels
 
 CASES_FILE = "parity.safetensors"
 MEANS = ("kl", "top1", "greedy")
@@ -58,9 +59,13 @@ BOUNDS["packed-2:4"] = BOUNDS["fp32"]  # the same numbers, stored otherwise
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One case: how many rows and positions, and the four figures."""
+    """One case: how many rows and positions, and the four figures.
+
+    kernels  "pressroom" where layers ran by kernels of ours, "onnxruntime" where by its own
+    """
 
     name: str
+    kernels: str
     rows: int
     positions: int
     logprob: float
@@ -77,15 +82,23 @@ class Seen(NamedTuple):
     chosen: npt.NDArray[np.int64]
 
 
-def check_case(case: Case, graph: Path, spec: LanguageModelSpec) -> CaseResult:
-    """Run a case and compare."""
+def check(cases: Sequence[Case], graph: Path, spec: LanguageModelSpec) -> list[CaseResult]:
+    """Run every case, each way this machine can, and compare."""
+    ways = [True, False] if gains_by_kernels(graph) and is_built() else [needs_kernels(graph)]
+    return [check_case(case, graph, spec, kernels) for kernels in ways for case in cases]
+
+
+def check_case(case: Case, graph: Path, spec: LanguageModelSpec, kernels: bool) -> CaseResult:
+    """Run a case and compare. kernels: by those of ours, where the graph has use for them."""
     bounds = BOUNDS[spec.precision]
-    found = [_compare(row, seen, bounds.tie) for row, seen in zip(case.rows, _run(case, graph, spec), strict=True)]
+    ran = _run(case, graph, spec, kernels)
+    found = [_compare(row, seen, bounds.tie) for row, seen in zip(case.rows, ran, strict=True)]
     weights = [len(row.scores.tokens) for row in case.rows]
     mean = [float(np.average([one[i] for one in found], weights=weights)) for i in (1, 2)]
     greedy = float(np.mean([one[3] for one in found]))
     return CaseResult(
         case.name,
+        "pressroom" if kernels else "onnxruntime",
         len(case.rows),
         sum(weights),
         _short(max(one[0] for one in found)),
@@ -100,7 +113,8 @@ def totals(results: Sequence[CaseResult]) -> CaseResult:
     weights = [one.positions for one in results]
     kl, top1, greedy = (float(np.average([getattr(r, name) for r in results], weights=weights)) for name in MEANS)
     rows, logprob = sum(one.rows for one in results), max(one.logprob for one in results)
-    return CaseResult("all", rows, sum(weights), logprob, _short(kl), round(top1, 4), round(greedy, 4))
+    ways = ", ".join(dict.fromkeys(one.kernels for one in results))
+    return CaseResult("all", ways, rows, sum(weights), logprob, _short(kl), round(top1, 4), round(greedy, 4))
 
 
 def breach(result: CaseResult, bounds: Bounds) -> str | None:
@@ -151,14 +165,14 @@ def certificate(results: Sequence[CaseResult], quality: Quality, spec: LanguageM
 def recheck(artifact: Artifact, spec: LanguageModelSpec) -> list[CaseResult]:
     """Repeat every recorded case of a stored artifact."""
     arrays = load_file(artifact.file(CASES_FILE))
-    cases = [load_case(entry["name"], entry["rows"], arrays) for entry in artifact.read_json(PARITY)["cases"]]
-    return [check_case(case, artifact.file(GRAPH), spec) for case in cases]
+    rows = {entry["name"]: entry["rows"] for entry in artifact.read_json(PARITY)["cases"]}
+    return check([load_case(name, count, arrays) for name, count in rows.items()], artifact.file(GRAPH), spec)
 
 
-def _run(case: Case, graph: Path, spec: LanguageModelSpec) -> list[Seen]:
+def _run(case: Case, graph: Path, spec: LanguageModelSpec, kernels: bool) -> list[Seen]:
     """What the graph said after every token but the last, of each row."""
     capacity = max(len(row.sequence) for row in case.rows)
-    runner = GraphRunner(graph, spec, rows=len(case.rows), capacity=capacity)
+    runner = GraphRunner(graph, spec, rows=len(case.rows), capacity=capacity, kernels=kernels)
     found: list[list[Seen]] = [[] for _ in case.rows]
     for index, row in enumerate(case.rows):
         for logits in runner.prefill(index, row.prompt):

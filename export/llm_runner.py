@@ -28,10 +28,13 @@ Ids = npt.NDArray[np.int64]
 
 
 class GraphRunner:
-    """A session with a cache of float32 [rows, kv_heads, capacity, head_dim] a layer, for keys and for values."""
+    """A session with a cache of float32 [rows, kv_heads, capacity, head_dim] a layer, for keys and for values.
 
-    def __init__(self, graph: Path, spec: LanguageModelSpec, *, rows: int, capacity: int) -> None:
-        self._session = _session(graph)
+    kernels  False: run by onnxruntime alone what runs by kernels of ours, too
+    """
+
+    def __init__(self, graph: Path, spec: LanguageModelSpec, *, rows: int, capacity: int, kernels: bool = True) -> None:
+        self._session = _session(graph, kernels)
         shape = (rows, spec.kv_heads, capacity, spec.head_dim)
         names = [f"{layer}.{part}" for layer in range(spec.layers) for part in ("key", "value")]
         self._cache = {name: np.zeros(shape, np.float32) for name in names}
@@ -77,10 +80,10 @@ class GraphRunner:
         return logits
 
 
-def _session(graph: Path) -> Any:
+def _session(graph: Path, kernels: bool) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4  # what it says is in the error
-    register(options, graph)
+    register(options, graph, optional=kernels)
     return ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "linear.h"
+#include "linear8.h"
 
 namespace pressroom {
 
@@ -17,5 +18,9 @@ const Level* level(const char* wanted) {
     if (one && (!wanted || !*wanted || std::strcmp(one->name, wanted) == 0)) return one;
   return nullptr;
 }
+
+#if defined(__x86_64__)
+bool has_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
+#endif
 
 }  // namespace pressroom

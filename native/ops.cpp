@@ -7,120 +7,27 @@
 // Linear16        X float [.., in], values  ->  Y float [.., out];         attributes in_features, out_features
 // Embedding16     ids int64 [..], values        ->  Y float [.., in];          attributes in_features, out_features
 //   a tied embedding: row `id` of the matrix that Linear16 multiplies with
+// Linear8        see linear8_op.h
 // Weights must be constants of the graph: their sizes are checked once, when a session is made.
 // The environment variable PRESSROOM_SIMD (avx512, avx2, portable) forces a level, for tests and comparisons.
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <iterator>
-#include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include "kernel.h"
 #include "linear.h"
-#include "ort_abi.h"
+#if defined(__x86_64__)
+#include "linear8_op.h"
+#endif
 
 namespace {
 
-using ort::Api;
 using pressroom::Batch;
 using pressroom::Linear;
 using pressroom::record_bytes;
 using pressroom::TILE;
 using pressroom::Values;
-
-// A call of the interface that failed; carries its status to the edge of the library.
-struct Failure {
-  OrtStatus* status;
-};
-
-void check(OrtStatus* status) {
-  if (status) throw Failure{status};
-}
-
-[[noreturn]] void refuse(const Api& api, const std::string& message) {
-  throw Failure{api.create_status(ort::INVALID_ARGUMENT, message.c_str())};
-}
-
-// Run `work`; whatever it throws becomes a status.
-template <class Work>
-OrtStatus* guarded(const Api& api, Work work) {
-  try {
-    work();
-    return nullptr;
-  } catch (const Failure& failure) {
-    return failure.status;
-  } catch (const std::exception& error) {
-    return api.create_status(ort::FAIL, error.what());
-  }
-}
-
-struct Tensor {
-  int type;
-  std::vector<int64_t> shape;
-  void* data;
-
-  size_t count() const { return std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<size_t>()); }
-  // Product of all but the last axis.
-  size_t leading() const {
-    return std::accumulate(shape.begin(), shape.end() - 1, size_t{1}, std::multiplies<size_t>());
-  }
-};
-
-Tensor read(const Api& api, const OrtValue* value) {
-  Tensor tensor{};
-  OrtTensorInfo* info = nullptr;
-  check(api.tensor_info(value, &info));
-  const auto held = [&api](OrtTensorInfo* one) { api.release_info(one); };
-  const std::unique_ptr<OrtTensorInfo, decltype(held)> owner(info, held);
-  size_t axes = 0;
-  check(api.element_type(info, &tensor.type));
-  check(api.dimension_count(info, &axes));
-  tensor.shape.resize(axes);
-  check(api.dimensions(info, tensor.shape.data(), axes));
-  check(api.tensor_data(const_cast<OrtValue*>(value), &tensor.data));
-  return tensor;
-}
-
-Tensor input(const Api& api, const OrtKernelContext* context) {
-  const OrtValue* value = nullptr;
-  check(api.input(context, 0, &value));
-  return read(api, value);
-}
-
-float* output(const Api& api, OrtKernelContext* context, const std::vector<int64_t>& shape) {
-  OrtValue* value = nullptr;
-  void* data = nullptr;
-  check(api.output(context, 0, shape.data(), shape.size(), &value));
-  check(api.tensor_data(value, &data));
-  return static_cast<float*>(data);
-}
-
-// A weight of the graph: lives as long as the session.
-Tensor weight(const Api& api, const OrtKernelInfo* info, size_t index, const char* name) {
-  int is_constant = 0;
-  const OrtValue* value = nullptr;
-  check(api.constant_input(info, index, &is_constant, &value));
-  if (!is_constant || !value) refuse(api, std::string(name) + ": must be a constant of the graph");
-  return read(api, value);
-}
-
-size_t size_attribute(const Api& api, const OrtKernelInfo* info, const char* name, size_t multiple) {
-  int64_t value = 0;
-  check(api.attribute(info, name, &value));
-  if (value <= 0 || value % static_cast<int64_t>(multiple) != 0)
-    refuse(api, std::string(name) + ": got " + std::to_string(value) + ", expected a multiple of " +
-                    std::to_string(multiple) + " above 0");
-  return static_cast<size_t>(value);
-}
-
-void expect(const Api& api, const char* name, const Tensor& got, size_t count) {
-  if (got.count() != count)
-    refuse(api, std::string(name) + ": got " + std::to_string(got.count()) + " elements, the attributes ask for " +
-                    std::to_string(count));
-}
 
 const pressroom::Level& chosen_level(const Api& api) {
   const char* wanted = std::getenv("PRESSROOM_SIMD");
@@ -129,33 +36,10 @@ const pressroom::Level& chosen_level(const Api& api) {
   return *level;
 }
 
-// Shares of a layer handed to onnxruntime's own threads: as many as the session has, none of our own.
-struct Work {
-  pressroom::Run run;
-  const Linear* layer;
-  Batch batch;
-  size_t tiles_a_share;
-
-  static void share(void* data, size_t index) {
-    const Work& work = *static_cast<const Work*>(data);
-    const size_t first = index * work.tiles_a_share;
-    work.run(*work.layer, work.batch, first, std::min(work.layer->tiles(), first + work.tiles_a_share));
-  }
-};
-
 void multiply(const Api& api, const OrtKernelContext* context, pressroom::Run run, const Linear& layer,
               const Batch& batch) {
-  constexpr size_t WEIGHTS_A_SHARE = 256 * 1024;  // smaller shares cost more to hand over than they save
-  const size_t tiles_a_share = std::max<size_t>(2, WEIGHTS_A_SHARE / (layer.inputs * TILE) / 2 * 2);
-  Work work{run, &layer, batch, tiles_a_share};
-  const size_t shares = (layer.tiles() + tiles_a_share - 1) / tiles_a_share;
-  if (shares == 1) return Work::share(&work, 0);
-  check(api.parallel_for(context, Work::share, shares, 0, &work));
-}
-
-void expect_width(const Api& api, const Tensor& x, size_t inputs) {
-  if (x.shape.empty() || static_cast<size_t>(x.shape.back()) != inputs)
-    refuse(api, "X: its last axis must have " + std::to_string(inputs) + " elements");
+  share_out(api, context, layer.tiles(), layer.inputs * TILE,
+            [&](size_t first, size_t last) { run(layer, batch, first, last); });
 }
 
 class PackedLinear24 {
@@ -305,52 +189,27 @@ class Embedding16 {
   Linear layer_;
 };
 
-// The table of callbacks for one op; every kernel carries the interface it was made with.
-template <class Op>
-struct Registered {
-  struct Kernel {
-    Api api;
-    Op op;
-  };
+// Without Linear8, sessions take the body that the graph defines for it: MatMulNBits, onnxruntime's own.
+bool offers_linear8() {
+#if defined(__x86_64__)
+  const char* wanted = std::getenv("PRESSROOM_SIMD");
+  return pressroom::has_vnni() && (!wanted || !*wanted || std::strcmp(wanted, "avx512") == 0);
+#else
+  return false;
+#endif
+}
 
-  static OrtStatus* create(const ort::CustomOp*, const void* const* table, const OrtKernelInfo* info, void** kernel) {
-    const Api api(table);
-    return guarded(api, [&] { *kernel = new Kernel{api, Op(api, info)}; });
-  }
-  static OrtStatus* compute(void* kernel, OrtKernelContext* context) {
-    const Kernel& made = *static_cast<Kernel*>(kernel);
-    return guarded(made.api, [&] { made.op.compute(made.api, context); });
-  }
-
-  static const ort::CustomOp* op() {
-    using C = const ort::CustomOp*;
-    static const ort::CustomOp made = {
-        ort::INTERFACE,
-        nullptr,
-        [](C) { return Op::NAME; },
-        [](C) -> const char* { return nullptr; },  // the CPU provider
-        [](C, size_t index) { return Op::INPUTS[index]; },
-        [](C) { return std::size(Op::INPUTS); },
-        [](C, size_t) { return static_cast<int>(ort::FLOAT); },
-        [](C) { return size_t{1}; },
-        nullptr,
-        [](void* kernel) { delete static_cast<Kernel*>(kernel); },
-        [](C, size_t index) { return static_cast<int>(index < Op::OPTIONAL_FROM ? ort::REQUIRED : ort::OPTIONAL); },
-        [](C, size_t) { return static_cast<int>(ort::REQUIRED); },
-        [](C, size_t) { return 0; },
-        [](C) { return 1; },
-        [](C) { return 1; },
-        [](C) { return 1; },
-        [](C) { return 1; },
-        create,
-        compute,
-        nullptr,
-        [](C) { return 1; },
-        [](C) { return 0x7fffffff; },
-    };
-    return &made;
-  }
-};
+OrtCustomOpDomain* make_domain(const Api& api, [[maybe_unused]] bool linear8) {
+  OrtCustomOpDomain* domain = nullptr;
+  check(api.create_domain("pressroom", &domain));
+  check(api.domain_add(domain, Registered<PackedLinear24>::op()));
+  check(api.domain_add(domain, Registered<Linear16>::op()));
+  check(api.domain_add(domain, Registered<Embedding16>::op()));
+#if defined(__x86_64__)
+  if (linear8) check(api.domain_add(domain, Registered<Linear8Op>::op()));
+#endif
+  return domain;
+}
 
 }  // namespace
 
@@ -359,14 +218,10 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(O
   const void* const* table = base->get_api(ort::INTERFACE);
   if (!table) return nullptr;  // older than the interface; the session then names the unknown op
   const Api api(table);
-  static OrtCustomOpDomain* domain = nullptr;  // one for all sessions; they need it as long as they live
+  static OrtCustomOpDomain* domains[2] = {};  // for all sessions; they need them as long as they live
   return guarded(api, [&] {
-    if (!domain) {
-      check(api.create_domain("pressroom", &domain));
-      check(api.domain_add(domain, Registered<PackedLinear24>::op()));
-      check(api.domain_add(domain, Registered<Linear16>::op()));
-      check(api.domain_add(domain, Registered<Embedding16>::op()));
-    }
-    check(api.add_domain(options, domain));
+    const bool linear8 = offers_linear8();
+    if (!domains[linear8]) domains[linear8] = make_domain(api, linear8);
+    check(api.add_domain(options, domains[linear8]));
   });
 }

@@ -33,11 +33,21 @@ def verify_llm(artifact: Artifact, as_json: bool) -> int:
 def _print(
     artifact: Artifact, cases: list[CaseResult], every: CaseResult, broken: str | None, example: float, told: bool
 ) -> None:
-    headings = ["case", "rows", "positions", "max |diff| nats", "mean divergence", "same token", "greedy", "verdict"]
+    headings = [
+        "case",
+        "kernels",
+        "rows",
+        "positions",
+        "max |diff| nats",
+        "mean divergence",
+        "same token",
+        "greedy",
+        "verdict",
+    ]
     verdict = "ok" if broken is None else f"FAIL: {broken}"
     rows = [[*_cells(one), ""] for one in cases] + [[*_cells(every), verdict]]
     words = "same tokens" if told else "other tokens"
-    rows.append(["example", "1", "-", f"{example:.1e}", "-", "-", words, "ok" if told else "FAIL"])
+    rows.append(["example", "-", "1", "-", f"{example:.1e}", "-", "-", words, "ok" if told else "FAIL"])
     print_table(headings, rows)
     files = len(artifact.manifest.files) + 1
     console().print(
@@ -48,7 +58,7 @@ def _print(
 
 def _cells(one: CaseResult) -> list[str]:
     figures = [f"{one.logprob:.1e}", f"{one.kl:.1e}", f"{one.top1:.4f}", f"{one.greedy:.4f}"]
-    return [one.name, str(one.rows), str(one.positions), *figures]
+    return [one.name, one.kernels, str(one.rows), str(one.positions), *figures]
 
 
 def _as_json(

@@ -1,1 +1,1 @@
-"""Linear layers stored small: 2:4 weights as values and positions, dense ones as bfloat16; the kernels for both."""
+"""Linear layers stored small, 2:4 or bfloat16, and the kernels for them and for int8 layers."""

@@ -15,7 +15,7 @@ from export.prune_plan import PruneJob
 from models.packed.library import is_built
 
 LEVELS = ("avx512", "avx2", "portable")
-KERNEL_TESTS = ("test_packed_kernels.py", "test_packed_graph.py", "test_packed_artifact.py")
+KERNEL_TESTS = ("test_linear8.py", "test_packed_kernels.py", "test_packed_graph.py", "test_packed_artifact.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
