@@ -32,7 +32,7 @@ def test_no_compiler_costs_one_line(checkout: Path) -> None:
     done = build(checkout, compiler="no-such-compiler")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        "packed 2:4 kernels: not built (no C++ compiler: install g++ or clang++, or name one in CXX);"
+        "own kernels: not built (no C++ compiler: install g++ or clang++, or name one in CXX);"
         " everything else works"
     ]
     assert build(checkout, "--strict", compiler="no-such-compiler").returncode == 1
