@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from typing import Literal
+from typing import Literal, Protocol
 
-from models.dna_gpt.calibration import Calibration
-from models.dna_gpt.words import WORD
+from models.dna_gpt.traits import traits
 
 Verdict = Literal["machine", "human", "inconclusive", "too_short", "unsupported_script"]
 
 FEWEST_WORDS = 50  # of a text; half of them are judged
+FEWEST_DISTINCT = 25  # different ones: a word said a hundred times is no text
 LATIN_SHARE = 0.8  # of a text's letters, below which its words cannot be compared
 
 
-def refusal(text: str, fewest: int = FEWEST_WORDS) -> Verdict | None:
-    """Why nothing can be said about a text, None where something can. A text without any letter is too short."""
+class Thresholds(Protocol):
+    """Two scores: above the one a text is a machine's, at or below the other a human's."""
+
+    @property
+    def threshold(self) -> float: ...
+
+    @property
+    def human_threshold(self) -> float: ...
+
+
+def refusal(text: str, fewest: int = FEWEST_WORDS, distinct: int = FEWEST_DISTINCT) -> Verdict | None:
+    """Why nothing can be said about a text, None where something can. A text without any letter is too short.
+
+    fewest, distinct  words, and different words, that something can be said about
+    """
     latin, others = letters(text)
     if others and latin < LATIN_SHARE * (latin + others):
         return "unsupported_script"
-    return "too_short" if len(WORD.findall(text.lower())) < fewest else None
+    found = traits(text)
+    return "too_short" if found.words < fewest or found.distinct < distinct else None
 
 
-def decide(score: float | None, calibration: Calibration | None) -> Verdict:
-    """The verdict on a text that can be judged."""
-    if score is None or calibration is None:
+def decide(score: float | None, thresholds: Thresholds | None) -> Verdict:
+    """The verdict on a text that can be judged; a score both thresholds claim is nobody's."""
+    if score is None or thresholds is None:
         return "inconclusive"
-    if score > calibration.threshold:
-        return "machine"
-    return "human" if score <= calibration.human_threshold else "inconclusive"
+    is_machine, is_human = score > thresholds.threshold, score <= thresholds.human_threshold
+    if is_machine == is_human:
+        return "inconclusive"
+    return "machine" if is_machine else "human"
 
 
 def letters(text: str) -> tuple[int, int]:

@@ -48,6 +48,7 @@ class GenerationRequest:
     stop            the text ends before the first of these strings
     logprobs        None: none; k >= 0: the chosen token's and the k likeliest tokens' log-probabilities
     prompt_logprobs the same for every prompt token after the first
+    prompt_moments  with prompt_logprobs: the mean and the variance of the log-probability that could have come too
     grammar         an llguidance grammar the text must follow, or None
     processors      applied in order to every token's logits
     """
@@ -58,6 +59,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    prompt_moments: bool = False
     grammar: str | None = None
     processors: tuple[LogitsProcessor, ...] = ()
     ignore_end: bool = False  # go on after the model's end token
@@ -65,11 +67,16 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """Log-probability of a token under the model (softmax of the raw logits), and the likeliest alternatives."""
+    """Log-probability of a token under the model (softmax of the raw logits), and the likeliest alternatives.
+
+    mean, variance  of the log-probability of a token drawn there, where they were asked for
+    """
 
     token: int
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
+    mean: float = 0.0
+    variance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,17 +174,29 @@ def _until(places: Ids, falls: Logits, weights: Logits, enough: float) -> Ids:
     return order[: int(weights[order].cumsum(dtype=np.float64).searchsorted(enough)) + 1]
 
 
-def scores(logits: Logits, token: int, top: int) -> TokenScore:
+def scores(logits: Logits, token: int, top: int, *, moments: bool = False) -> TokenScore:
     """Log-probability of a token under softmax of the logits [V], and of the `top` likeliest (ties: smaller ids).
 
+    moments  mean and variance of the log-probability of a token drawn from the logits too
     Raises NotNumbersError.
     """
     with np.errstate(all="ignore"):
         largest = logits.max()
-        total = largest + np.log(np.exp(logits - largest).sum(dtype=np.float64))
+        weights = np.exp(logits - largest)
+        sum_of_weights = weights.sum(dtype=np.float64)
+        total = largest + np.log(sum_of_weights)
     if not np.isfinite(total):
         raise NotNumbersError
-    return TokenScore(token, float(logits[token] - total), _likeliest(logits, float(total), top))
+    spread = _moments(logits, weights, float(sum_of_weights), float(total)) if moments else (0.0, 0.0)
+    return TokenScore(token, float(logits[token] - total), _likeliest(logits, float(total), top), *spread)
+
+
+def _moments(logits: Logits, weights: Logits, sum_of_weights: float, total: float) -> tuple[float, float]:
+    """Mean and variance of log p under p = weights / sum_of_weights; what has no weight counts for nothing."""
+    log_probs = np.where(weights > 0, logits - np.float32(total), np.float32(0))
+    mean = float(np.vdot(weights, log_probs)) / sum_of_weights
+    deviations = log_probs - np.float32(mean)
+    return mean, float(np.vdot(weights, deviations * deviations)) / sum_of_weights
 
 
 def _likeliest(logits: Logits, total: float, top: int) -> tuple[tuple[int, float], ...]:

@@ -69,9 +69,9 @@ class Sequence:
         """Scores of the prompt's tokens that follow a chunk's: logits [S, V] of tokens held .. held + S - 1."""
         asked = self.request.prompt_logprobs
         if asked is not None:
-            following = self.prompt[self.held + 1 : self.held + 1 + len(logits)]
+            following, moments = self.prompt[self.held + 1 : self.held + 1 + len(logits)], self.request.prompt_moments
             self.prompt_scores += [
-                scores(row, int(token), asked) for row, token in zip(logits, following, strict=False)
+                scores(row, int(token), asked, moments=moments) for row, token in zip(logits, following, strict=False)
             ]
 
     def advance(self, logits: Logits) -> Piece:

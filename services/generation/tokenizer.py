@@ -57,11 +57,23 @@ class Tokenizer:
 
         Raises InputError for text that is not Unicode (lone surrogates).
         """
-        try:
-            ids: list[int] = self._library.encode(text, add_special_tokens=False).ids
-        except (UnicodeEncodeError, TypeError):
-            raise InputError("invalid_request", "the text holds half a character (a lone surrogate)") from None
+        ids: list[int] = self._encode(text).ids
         return ids
+
+    def literal(self) -> Tokenizer:
+        """The same vocabulary for text that others wrote: special tokens written out in it are plain characters."""
+        library = tokenizers.Tokenizer.from_str(self.as_json())
+        library.encode_special_tokens = True
+        return Tokenizer(library)
+
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Token ids as `encode` gives them, and for each where in the text it starts and ends, characters.
+
+        Whether white space before a word belongs to its token differs between vocabularies. Of tokens that share a
+        character each spans it whole.
+        """
+        found = self._encode(text)
+        return found.ids, found.offsets
 
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """Text of the tokens; special tokens are left out unless `special`."""
@@ -100,6 +112,12 @@ class Tokenizer:
         """`tokenizer.json`, for libraries that read it themselves."""
         text: str = self._library.to_str()
         return text
+
+    def _encode(self, text: str) -> tokenizers.Encoding:
+        try:
+            return self._library.encode(text, add_special_tokens=False)
+        except (UnicodeEncodeError, TypeError):
+            raise InputError("invalid_request", "the text holds half a character (a lone surrogate)") from None
 
     @cached_property
     def _added(self) -> dict[int, str]:

@@ -26,8 +26,10 @@ def sampling_arguments(request: GenerationRequest, spec: LanguageModelSpec) -> d
     """Arguments of `vllm.SamplingParams`, without `structured_outputs` and `output_kind`.
 
     Stop strings and text are made here, from tokens. vLLM generates one token at least: for max_tokens 0 it is dropped.
-    Raises InputError for a processor that has no name.
+    Raises InputError for a processor that has no name, and for what vLLM does not tell.
     """
+    if request.prompt_moments:
+        raise InputError("not_supported", "vLLM tells likely tokens' log-probabilities, not those of the vocabulary")
     sampling = request.sampling
     return {
         "temperature": sampling.temperature,
