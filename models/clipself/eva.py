@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.clipself.config import VisionConfig
-from models.clipself.position import resample_positions, rotary_table, rotate
+from models.clipself.position import Rotary, Tables, resample_positions, rotary_table, rotate
 
 EPS = 1e-6
 
@@ -32,9 +32,9 @@ class Attention(nn.Module):
         self.norm = nn.LayerNorm(width, eps=EPS)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:  # [B, 1 + T, D] -> the same
+    def forward(self, x: Tensor, rotary: Rotary) -> Tensor:  # [B, 1 + T, D] -> the same
         q, k, v = (self.split(part(x)) for part in (self.query, self.key, self.value))
-        q, k = self.turn(q, cosine, sine), self.turn(k, cosine, sine)
+        q, k = self.turn(q, *rotary), self.turn(k, *rotary)
         mixed = functional.scaled_dot_product_attention(q, k, v)
         joined: Tensor = self.out(self.norm(mixed.transpose(1, 2).flatten(2)))
         return joined
@@ -75,8 +75,8 @@ class Block(nn.Module):
         self.attention = Attention(config)
         self.mlp = SwiGlu(config)
 
-    def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-        x = x + self.attention(self.norm1(x), cosine, sine)
+    def forward(self, x: Tensor, rotary: Rotary) -> Tensor:
+        x = x + self.attention(self.norm1(x), rotary)
         y: Tensor = x + self.mlp(self.norm2(x))
         return y
 
@@ -101,39 +101,61 @@ class EvaTower(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Image embedding [B, E]."""
-        x, cosine, sine = self.embed(pixels)
+        x, rotary = self.embed(pixels, self.tables(self.grid_of(pixels)))
         for block in self.blocks:
-            x = block(x, cosine, sine)
-        image: Tensor = self.head(self.norm(x)[:, 0])
-        return image
+            x = block(x, rotary)
+        return self.pool(x)
 
     def dense(self, pixels: Tensor) -> Tensor:
         """Dense map [B, E, h, w], unit norm over E."""
-        *_, last = self.layers(pixels)
+        *_, last = self.layers(pixels, self.tables(self.grid_of(pixels)))
         return self.project(last, self.grid_of(pixels))
 
-    def layers(self, pixels: Tensor) -> Iterator[Tensor]:
-        """The tokens [B, 1 + T, D] after each block, the last one without attention."""
-        x, cosine, sine = self.embed(pixels)
+    def both(self, pixels: Tensor, tables: Tables) -> tuple[Tensor, Tensor]:
+        """Dense map and image embedding, which share all blocks but the last."""
+        x, rotary = self.embed(pixels, tables)
         for block in self.blocks[:-1]:
-            x = block(x, cosine, sine)
+            x = block(x, rotary)
+        last = self.last
+        image = self.pool(last(x, rotary))
+        return self.project(last.value_only(x), self.grid_of(pixels)), image
+
+    def layers(self, pixels: Tensor, tables: Tables) -> Iterator[Tensor]:
+        """The tokens [B, 1 + T, D] after each block, the last one without attention."""
+        x, rotary = self.embed(pixels, tables)
+        for block in self.blocks[:-1]:
+            x = block(x, rotary)
             yield x
-        last = self.blocks[-1]
-        assert isinstance(last, Block)
-        yield last.value_only(x)
+        yield self.last.value_only(x)
+
+    @property
+    def last(self) -> Block:
+        block = self.blocks[-1]
+        assert isinstance(block, Block)
+        return block
+
+    def pool(self, tokens: Tensor) -> Tensor:
+        """Last tokens -> image embedding."""
+        image: Tensor = self.head(self.norm(tokens)[:, 0])
+        return image
 
     def project(self, tokens: Tensor, grid: tuple[int, int]) -> Tensor:
         """Last tokens -> dense map."""
         features = functional.normalize(self.head(self.norm(tokens[:, 1:])), dim=-1)
         return features.transpose(1, 2).reshape(len(features), -1, *grid)
 
-    def embed(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        grid = self.grid_of(pixels)
+    def embed(self, pixels: Tensor, tables: Tables) -> tuple[Tensor, Rotary]:
+        """The tokens [B, 1 + T, D] the first block reads, and how all blocks turn them."""
+        assert tables.rotary is not None
         patches = self.patch(pixels).flatten(2).transpose(1, 2)
         leading = self.leading.expand(pixels.shape[0], -1, -1)
-        x = torch.cat([leading, patches], dim=1) + resample_positions(self.position, self.config.grid, grid)
+        return torch.cat([leading, patches], dim=1) + tables.position, tables.rotary
+
+    def tables(self, grid: tuple[int, int]) -> Tables:
+        """Learned and rotary positions of a grid."""
+        position = resample_positions(self.position, self.config.grid, grid)
         cosine, sine = rotary_table(self.config.head_width, grid, self.config.pretrained_grid)
-        return x, cosine.to(x), sine.to(x)
+        return Tables(position, (cosine.to(position), sine.to(position)))
 
     def grid_of(self, pixels: Tensor) -> tuple[int, int]:
         return pixels.shape[2] // self.config.patch_size, pixels.shape[3] // self.config.patch_size

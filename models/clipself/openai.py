@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.clipself.config import VisionConfig
-from models.clipself.position import resample_positions
+from models.clipself.position import Tables, resample_positions
 from models.clipself.transformer import ResidualBlock
 
 
@@ -31,38 +31,57 @@ class OpenAiTower(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Image embedding [B, E]."""
-        x = self.embed(pixels)
+        x = self.embed(pixels, self.tables(self.grid_of(pixels)))
         for block in self.blocks:
             x = block(x)
-        image: Tensor = self.norm(x[:, 0]) @ self.projection
-        return image
+        return self.pool(x)
 
     def dense(self, pixels: Tensor) -> Tensor:
         """Dense map [B, E, h, w], unit norm over E."""
-        *_, last = self.layers(pixels)
+        *_, last = self.layers(pixels, self.tables(self.grid_of(pixels)))
         return self.project(last, self.grid_of(pixels))
 
-    def layers(self, pixels: Tensor) -> Iterator[Tensor]:
+    def both(self, pixels: Tensor, tables: Tables) -> tuple[Tensor, Tensor]:
+        """Dense map and image embedding, which share all blocks but the last."""
+        x = self.embed(pixels, tables)
+        for block in self.blocks[:-1]:
+            x = block(x)
+        return self.project(self.last.value_only(x), self.grid_of(pixels)), self.pool(self.last(x))
+
+    def layers(self, pixels: Tensor, tables: Tables) -> Iterator[Tensor]:
         """The tokens [B, 1 + T, D] after each block, the last one without attention."""
-        x = self.embed(pixels)
+        x = self.embed(pixels, tables)
         for block in self.blocks[:-1]:
             x = block(x)
             yield x
-        last = self.blocks[-1]
-        assert isinstance(last, ResidualBlock)
-        yield last.value_only(x)
+        yield self.last.value_only(x)
+
+    @property
+    def last(self) -> ResidualBlock:
+        block = self.blocks[-1]
+        assert isinstance(block, ResidualBlock)
+        return block
+
+    def pool(self, tokens: Tensor) -> Tensor:
+        """Last tokens -> image embedding."""
+        image: Tensor = self.norm(tokens[:, 0]) @ self.projection
+        return image
 
     def project(self, tokens: Tensor, grid: tuple[int, int]) -> Tensor:
         """Last tokens -> dense map."""
         features = functional.normalize(self.norm(tokens[:, 1:]) @ self.projection, dim=-1)
         return features.transpose(1, 2).reshape(len(features), -1, *grid)
 
-    def embed(self, pixels: Tensor) -> Tensor:
+    def embed(self, pixels: Tensor, tables: Tables) -> Tensor:
+        """The tokens [B, 1 + T, D] the first block reads."""
         patches = self.patch(pixels).flatten(2).transpose(1, 2)
         leading = self.leading.expand(pixels.shape[0], 1, -1)
-        position = resample_positions(self.position, self.config.grid, self.grid_of(pixels))
-        embedded: Tensor = self.norm_in(torch.cat([leading, patches], dim=1) + position)
+        embedded: Tensor = self.norm_in(torch.cat([leading, patches], dim=1) + tables.position)
         return embedded
+
+    def tables(self, grid: tuple[int, int]) -> Tables:
+        """Learned positions of a grid."""
+        return Tables(resample_positions(self.position, self.config.grid, grid))
 
     def grid_of(self, pixels: Tensor) -> tuple[int, int]:
         return pixels.shape[2] // self.config.patch_size, pixels.shape[3] // self.config.patch_size

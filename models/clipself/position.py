@@ -6,11 +6,23 @@ gets the 4 x 4 table. Here each grid has the table its own rows and columns ask 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 THETA = 10000.0
+
+
+Rotary = tuple[Tensor, Tensor]  # cosine and sine, each [T, head width]
+
+
+class Tables(NamedTuple):
+    """What a tower needs to know of a grid of T patches: learned positions [1 + T, D], and EVA's rotary tables."""
+
+    position: Tensor
+    rotary: Rotary | None = None
 
 
 def resample_positions(table: Tensor, side: int, grid: tuple[int, int]) -> Tensor:
@@ -22,7 +34,7 @@ def resample_positions(table: Tensor, side: int, grid: tuple[int, int]) -> Tenso
     return torch.cat([table[:1], resized.permute(0, 2, 3, 1).reshape(grid[0] * grid[1], -1)])
 
 
-def rotary_table(head_width: int, grid: tuple[int, int], stretched: int) -> tuple[Tensor, Tensor]:
+def rotary_table(head_width: int, grid: tuple[int, int], stretched: int) -> Rotary:
     """Cosine and sine [rows * columns, head_width]: half the width turns with the row, half with the column.
 
     stretched  coordinates run from 0 to this number, whatever the grid

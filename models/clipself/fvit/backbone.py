@@ -8,6 +8,7 @@ from torch.nn import functional
 from models.clipself.clip import build_tower
 from models.clipself.fvit.config import FvitConfig
 from models.clipself.fvit.layers import ConvBlock
+from models.clipself.position import Tables
 
 
 class Backbone(nn.Module):
@@ -25,9 +26,9 @@ class Backbone(nn.Module):
         )
         self.enlarge2 = nn.ConvTranspose2d(width, width, 2, stride=2)
 
-    def forward(self, pixels: Tensor) -> tuple[list[Tensor], Tensor]:
+    def forward(self, pixels: Tensor, tables: Tables | None = None) -> tuple[list[Tensor], Tensor]:
         grid, found = self.visual.grid_of(pixels), []
-        for i, tokens in enumerate(self.visual.layers(pixels)):
+        for i, tokens in enumerate(self.visual.layers(pixels, tables or self.visual.tables(grid))):
             if i in self.taps:
                 found.append(tokens[:, 1:].transpose(1, 2).reshape(len(tokens), -1, *grid))
         dense = self.visual.project(tokens, grid)
