@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -21,9 +22,11 @@ from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.model import Json, ServedModel, Task
 from services.core.settings import Settings
+from services.generation.opening import TOKENIZER
 from services.generation.pool import EnginePool, read_spec
-from services.generation.processors import REGISTRY
+from services.generation.processors import REGISTRY, ProcessorRegistry, Subject
 from services.llm_metrics import LlmMetrics
+from services.marking.processor import require_marking
 from services.openai import schemas
 from services.openai.answering import Answering, explained, is_long, read_request
 from services.openai.chat import Chat
@@ -46,6 +49,7 @@ class LlmModel(ServedModel):
     def __init__(self, artifact: Artifact, spec: LanguageModelSpec, settings: Settings, engines: EnginePool) -> None:
         super().__init__(artifact)
         template = _template(artifact, spec)
+        require_marking(spec, artifact.file(TOKENIZER))
         self.llm_metrics = LlmMetrics(self.name, self.version, self.metrics)
         self._hold = engines.hold(artifact, settings, self.llm_metrics)
         self.engine = self._hold.engine
@@ -53,11 +57,12 @@ class LlmModel(ServedModel):
         self._receipt = _receipt(artifact)
         self._timeout_s = settings.llm_timeout_ms / 1000
         places = settings.llm_slots + settings.llm_max_queue
-        self._reader = Reader(spec, self.engine.tokenizer, template, REGISTRY, min(MOST_SEQUENCES, places))
+        subject = Subject(self.name, self.version, self.digest, _receipt_digest(artifact))
+        self._reader = Reader(spec, self.engine.tokenizer, template, REGISTRY, min(MOST_SEQUENCES, places), subject)
 
     async def answer(self, request: Json, call: Call) -> Json:
         """The answer of either route, whole; inside a tensor, a request with messages is a chat."""
-        with await self._answering(request, call) as answering:
+        with await self._answering(request, call, self._reader) as answering:
             return await answering.whole()
 
     def explained(self, answer: Json, call: Call) -> Json:
@@ -74,7 +79,9 @@ class LlmModel(ServedModel):
         """
         example = self.artifact.read_json(EXAMPLE)
         request = {**example["request"], "return_token_ids": True}
-        answer = await self.answer(request, Call(COMPLETIONS_ROUTE, "none", "warm-up"))
+        unprocessed = replace(self._reader, registry=ProcessorRegistry())
+        with await self._answering(request, Call(COMPLETIONS_ROUTE, "none", "warm-up"), unprocessed) as answering:
+            answer = await answering.whole()
         first = example["tolerance"]["first_tokens"] if self._own_graph else 1
         for got, expected in zip(answer["choices"], example["response"]["choices"], strict=True):
             if got["token_ids"][:first] != expected["tokens"][:first]:
@@ -109,17 +116,17 @@ class LlmModel(ServedModel):
     async def close(self) -> None:
         await self._hold.release()
 
-    async def _answering(self, request: Json, call: Call) -> Answering:
+    async def _answering(self, request: Json, call: Call, reader: Reader) -> Answering:
         """Read the request and take it in; what takes long to read does not hold up the others."""
         if call.deadline is not None and not call.named_deadline:
             call.deadline = call.started + self._timeout_s  # text takes longer than other answers
         is_chat = call.route == CHAT_ROUTE or (call.route != COMPLETIONS_ROUTE and "messages" in request)
-        read = partial(read_request, Chat if is_chat else Completions, request, self._reader, self.engine.context)
-        reading = await asyncio.to_thread(read) if is_long(request) else read()
-        return Answering(reading, call, self, self.engine, self._reader.tokenizer)
+        read = partial(read_request, Chat if is_chat else Completions, request, reader, self.engine.context)
+        reading = await asyncio.to_thread(read) if is_long(request, reader.registry.names) else read()
+        return Answering(reading, call, self, self.engine, reader.tokenizer)
 
     async def _events(self, request: Json, call: Call) -> AsyncGenerator[bytes]:
-        with await self._answering(request, call) as answering:
+        with await self._answering(request, call, self._reader) as answering:
             async for event in answering.events():
                 yield event
 
@@ -169,6 +176,11 @@ def _receipt(artifact: Artifact) -> Json:
         return {}
     receipt = artifact.read_json(RECEIPT)
     return {"receipt": {name: receipt[name] for name in _OF_RECEIPT if name in receipt}}
+
+
+def _receipt_digest(artifact: Artifact) -> str | None:
+    entry = artifact.manifest.files.get(RECEIPT)
+    return None if entry is None else f"sha256:{entry.sha256}"
 
 
 def _text(choice: Json) -> str:

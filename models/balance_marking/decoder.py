@@ -117,7 +117,7 @@ class Decoder:
             p_value=smoothed if best else 1.0,
             p_at_most=at_most if best else 1.0,
             power=seen,
-            verdict=_verdict(smoothed if best else 1.0, attainable, seen, self.level),
+            verdict=verdict_of(smoothed if best else 1.0, attainable, seen, self.level),
         )
 
     def _best(self, votes: Votes, chosen: Int64 | None) -> tuple[Candidate, ...]:
@@ -156,7 +156,8 @@ def even_share(ids: Sequence[int], positions: Sequence[int], key: int) -> float:
     return ((mixed % (1 << 53)) + 1) / (1 << 53)
 
 
-def _verdict(p: float, attainable: float, seen: float, level: float) -> Verdict:
+def verdict_of(p: float, attainable: float, seen: float, level: float) -> Verdict:
+    """Of a p-value, the smallest it could have been, the power to see a mark, and the declared level."""
     if attainable > level:
         return "too_short"  # not even all tokens available would have been a surprise
     if p <= level:

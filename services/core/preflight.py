@@ -12,12 +12,15 @@ from pathlib import Path
 from services.core.auth import KeyStore
 from services.core.settings import Settings, SettingsError
 from services.core.traffic import parse_shares
+from services.marking.keys import read_keys
 
 
 def check_files(settings: Settings) -> None:
     """Read what the settings name. Raises SettingsError naming the setting and what is wrong with it."""
     if settings.keys_file:
         KeyStore(Path(settings.keys_file))
+    if settings.watermark_keys_file:
+        read_keys(Path(settings.watermark_keys_file))
     parse_shares(settings.canary, "canary")
     parse_shares(settings.shadow, "shadow")
     if settings.tls_cert:

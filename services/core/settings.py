@@ -87,6 +87,35 @@ class Settings(BaseModel):
         description="Hugging Face folder `torch` and `vllm` take weights from; with {name}: a folder for every model's "
         "name",
     )
+    watermark_scheme: str = Field(
+        "", description="artifact (`name` or `name:version`) that marks completions and chats; empty: none are marked"
+    )
+    watermark_keys_file: str = Field(
+        "", description="TOML file of secret watermark keys (`pressroom text key`); empty: nothing is marked or read"
+    )
+    watermark_policy: Literal["request", "always"] = Field(
+        "request", description="`request`: answers that ask for it are marked; `always`: all, whatever a request says"
+    )
+    watermark_message: str = Field(
+        "registry",
+        description="what `always` embeds: a whole number, or `registry`: the one that stands there for model, "
+        "version, artifact digest, pruning receipt and time",
+    )
+    watermark_registry: str = Field(
+        "", description="SQLAlchemy URL of the database that keeps what messages stand for; empty: none"
+    )
+    watermark_bucket_hours: int = Field(
+        24, ge=1, le=8784, description="how finely the registry tells the time of a text, h"
+    )
+    watermark_decodes_per_minute: int = Field(
+        60, ge=0, description="texts a caller (API key) may have read for watermarks in a minute; 0: any number"
+    )
+    watermark_decode_tokens: int = Field(
+        2048, ge=16, le=100_000, description="longest text read for watermarks, tokens; beyond: 422"
+    )
+    watermark_decode_only: bool = Field(
+        False, description="watermark artifacts read texts and generate none: no language model is loaded for them"
+    )
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
 
     @model_validator(mode="after")
@@ -95,6 +124,18 @@ class Settings(BaseModel):
             raise ValueError(
                 f"llm_backend {self.llm_backend} needs llm_torch_folder: an artifact's graph cannot become a network"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_watermark(self) -> Settings:
+        message = self.watermark_message
+        if message != "registry" and not (message.isascii() and message.isdigit()):
+            raise ValueError(f"watermark_message: got {message[:60]!r}, expected a whole number or `registry`")
+        if self.watermark_policy == "always":
+            needed = ["watermark_scheme", "watermark_keys_file"]
+            needed += ["watermark_registry"] if message == "registry" else []
+            if missing := [name for name in needed if not getattr(self, name)]:
+                raise ValueError(f"watermark_policy always needs {' and '.join(missing)}")
         return self
 
     @model_validator(mode="after")

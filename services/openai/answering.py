@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from services.core.call import Call
 from services.core.http.exchange import event
+from services.generation.processors import Asked
 from services.generation.request import GenerationRequest
 from services.generation.tokenizer import Tokenizer
 from services.openai.chat import Chat
@@ -50,9 +51,12 @@ def read_request(route: Route, request: Json, reader: Reader, context: int) -> R
     return Reading(route, prompts, options, sequences)
 
 
-def is_long(request: Json) -> bool:
-    """Whether reading a request may take milliseconds: much text becomes tokens, or a grammar is checked."""
-    return any(request.get(name) is not None for name in CONSTRAINTS) or _length(request) > _SHORT
+def is_long(request: Json, fields: Sequence[str] = ()) -> bool:
+    """Whether reading a request may take milliseconds: much text, a grammar to check, a processor to make.
+
+    fields  of registered logits processors
+    """
+    return any(request.get(name) is not None for name in (*CONSTRAINTS, *fields)) or _length(request) > _SHORT
 
 
 def _length(value: Any) -> int:
@@ -146,12 +150,14 @@ def _sequences(
         grammar=options.grammar,
         ignore_end=options.ignore_end,
     )
-    seed = options.sampling.seed
+    seed, registry = options.sampling.seed, reader.registry
+    asked = Asked(request.max_tokens, options.sampling.temperature, reader.subject)
+    arguments = registry.resolve(options.processors, asked)
     return [
         replace(
             request,
             sampling=replace(options.sampling, seed=None if seed is None else seed + i),
-            processors=reader.registry.make(options.processors, reader.spec, reader.tokenizer),
+            processors=registry.make(arguments, reader.spec, reader.tokenizer),
         )
         for i in range(options.choices)
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from models.errors import InputError
 from models.llm.spec import LanguageModelSpec
-from services.generation.processors import ProcessorRegistry
+from services.generation.processors import ProcessorRegistry, Subject
 from services.generation.request import Sampling
 from services.generation.tokenizer import Tokenizer
 from services.openai.chat_template import ChatTemplate
@@ -53,13 +53,18 @@ class Options:
 
 @dataclass(frozen=True)
 class Reader:
-    """What requests to one model are read by. most_sequences: answers one request may ask for in all."""
+    """What requests to one model are read by.
+
+    most_sequences  answers one request may ask for in all
+    subject         the model, as processors are told of it
+    """
 
     spec: LanguageModelSpec
     tokenizer: Tokenizer
     template: ChatTemplate | None
     registry: ProcessorRegistry
     most_sequences: int = MOST_SEQUENCES
+    subject: Subject | None = None
 
     def options(self, fields: Fields, *, max_tokens: int | None, logprobs: int | None, echo: bool = False) -> Options:
         """Read what both routes share, and refuse what is left. Raises InputError naming the field."""
