@@ -20,7 +20,8 @@ import sys
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"pandas", "grpc", "google", "torch", "services", "models", "export", "pressroom"}:
+        root = name.split(".")[0]
+        if root in {"pandas", "grpc", "google", "PIL", "torch", "services", "models", "export", "pressroom"}:
             raise ModuleNotFoundError(f"{name} is blocked", name=name)
 
 sys.meta_path.insert(0, Blocked())
@@ -28,7 +29,12 @@ import pressroom_client as p
 
 assert p.Client("http://127.0.0.1:1", retries=0).live() is False
 p.AsyncClient()
-for refused in (lambda: p.Client("grpc://127.0.0.1:1"), p.Forecast(id=None, values={}, timestamps=None).to_frame):
+from pressroom_client._pictures import picture
+for refused in (
+    lambda: p.Client("grpc://127.0.0.1:1"),
+    p.Forecast(id=None, values={}, timestamps=None).to_frame,
+    picture(b"a file").open,
+):
     try:
         refused()
     except p.UsageError as error:
@@ -42,11 +48,12 @@ def test_it_works_with_httpx_and_numpy_alone_and_says_what_an_extra_needs() -> N
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == [
         'pip install "pressroom-client[grpc]"',
         'pip install "pressroom-client[pandas]"',
+        'pip install "pressroom-client[images]"',
     ]
 
 
-def test_importing_it_loads_neither_pandas_nor_grpc() -> None:
-    code = "import pressroom_client, sys; print(sorted({'pandas', 'grpc', 'torch'} & set(sys.modules)))"
+def test_importing_it_loads_neither_pandas_nor_grpc_nor_pillow() -> None:
+    code = "import pressroom_client, sys; print(sorted({'pandas', 'grpc', 'PIL', 'torch'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

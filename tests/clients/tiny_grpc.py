@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
+import tiny_images
 import tiny_text
 from pressroom_client._grpc_messages import methods, set_parameters
 from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
@@ -85,7 +86,7 @@ class Calls:
         length = int.from_bytes(content[:4], "little")
         assert length == len(content) - 4
         asked = json.loads(content[4:])
-        task = forecast if "series" in asked else tiny_text.answer
+        task = forecast if "series" in asked else tiny_images.answer if "image" in asked else tiny_text.answer
         native = json.dumps(task(asked, request_id)).encode()
         answer = self._answer(request, request_id)
         answer.outputs.add(name="response", datatype="BYTES", shape=[1])
