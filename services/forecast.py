@@ -15,8 +15,8 @@ import numpy.typing as npt
 from export.artifact import Artifact, ArtifactError, TensorSpec
 from models.errors import InputError
 from models.forecasting.frequency import Stamps
-from models.forecasting.pipeline import SMALL, check_range, to_raw, to_tensors
-from models.forecasting.series import Window, read_series
+from models.forecasting.pipeline import SMALL, check_range, to_raw, to_tensors, too_short, with_horizon
+from models.forecasting.series import Window, check_future, read_series
 from models.forecasting.spec import ForecastSpec
 from models.forecasting.timestamps import EARLIEST, LATEST, check_instants
 from services.core.app import ServiceBase, pressroom_service
@@ -28,6 +28,7 @@ from services.core.settings import Settings
 from services.core.tensors import Tensors
 from services.forecast_schema import ForecastRequest, ForecastResponse, example_request
 
+FUTURE = "future_timestamps"
 _KEYS = frozenset({"model", "version", "horizon", "series"})
 
 
@@ -53,7 +54,7 @@ class ForecastModel(TensorModel):
         super().__init__(artifact, ForecastPipeline(network, spec), batch_policy(settings))
         self.spec = spec
         self._max_rows = settings.max_request_rows
-        self._accepts = [s.model_copy(update={"shape": [s.shape[0], "time", *s.shape[2:]]}) for s in self.inputs]
+        self._accepts = [s if s.name == FUTURE else _any_length(s) for s in self.inputs]
 
     @property
     def accepts(self) -> list[TensorSpec]:
@@ -61,20 +62,18 @@ class ForecastModel(TensorModel):
         return self._accepts
 
     async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
-        """history FP32 [B, >= L, C] and optionally timestamps INT64 [B, same] -> forecast FP32 [B, H, C]."""
+        """history FP32 [B, >= L, C] and optionally timestamps INT64 [B, same] -> forecast FP32 [B, H, C].
+
+        A network whose calendar goes over the horizon needs timestamps, and takes future_timestamps INT64 [B, H].
+        """
         history, stamps = tensors["history"], tensors.get("timestamps")
         received, needed = history.shape[1], self.spec.look_back
         if received < needed:
-            raise InputError(
-                "history_too_short",
-                f"got {received} time steps, the model needs {needed}",
-                field="history",
-                hint=f"send at least the last {needed} rows",
-            )
+            raise too_short(received, self.spec, "history")
         check_range(history, self.spec, "history")
         if stamps is not None:
             self._check_stamps(stamps, received)
-            stamps = stamps[:, -needed:]
+            stamps = self._continued(stamps[:, -needed:], tensors.get(FUTURE))
         (output,) = await self.batcher.submit([self._raw_tensors(history[:, -needed:], stamps)], call)
         notes: Json = {"history_received": received, "history_used": needed}
         if self.spec.takes_marks:
@@ -152,8 +151,11 @@ class ForecastModel(TensorModel):
 
     def _tensors(self, windows: list[Window]) -> Tensors:
         history = np.stack([w.history for w in windows])
-        clocks = [w.axis.wall_clock for w in windows if w.axis is not None]
-        return self._raw_tensors(history, np.stack(clocks) if self.spec.takes_marks else None)
+        if not self.spec.takes_marks:
+            return self._raw_tensors(history, None)
+        return self._raw_tensors(
+            history, np.stack([clock for w in windows if (clock := w.clock(self.spec)) is not None])
+        )
 
     def _raw_tensors(self, history: npt.NDArray[np.floating[Any]], wall_clock: Stamps | None) -> Tensors:
         """What `ForecastPipeline` takes; one dtype, so that requests of every protocol share batches."""
@@ -161,6 +163,16 @@ class ForecastModel(TensorModel):
         if self.spec.takes_marks and wall_clock is not None:
             tensors["wall_clock"] = wall_clock
         return tensors
+
+    def _continued(self, stamps: Stamps, future: Stamps | None) -> Stamps:
+        """Stamps [B, L] of a tensor request as the network's calendar needs them, [B, L + H] where marks go ahead."""
+        if not self.spec.marks_ahead:
+            return stamps
+        if future is None:
+            return with_horizon(stamps, self.spec)
+        for i, row in enumerate(future):
+            check_future(row, stamps[i, -1], self.spec, f"{FUTURE}[{i}]")
+        return np.concatenate([stamps, future], axis=1)
 
     def _check_stamps(self, stamps: Stamps, rows: int) -> None:
         if stamps.shape[1] != rows:
@@ -190,6 +202,8 @@ class ForecastModel(TensorModel):
     def _horizon_stamps(self, window: Window, steps: int) -> list[str] | list[int] | None:
         if window.axis is None:
             return None
+        if window.future is not None:
+            return window.future.sent(steps)
         return window.axis.write(self.spec.frequency.after(int(window.axis.instants[-1]), steps))
 
 
@@ -224,6 +238,10 @@ def _runtime(artifact: Artifact, settings: Settings) -> Runtime:
     network = known.build(known.parse_config(artifact.manifest.hyper_parameters))
     network.load_state_dict(load_file(weights))
     return TorchRuntime(network, ["forecast"], options)
+
+
+def _any_length(spec: TensorSpec) -> TensorSpec:
+    return spec.model_copy(update={"shape": [spec.shape[0], "time", *spec.shape[2:]]})
 
 
 def _within_years(stamps: Stamps) -> bool:

@@ -24,6 +24,11 @@ class ForecastSeries(BaseModel):
     )
     start: Stamp | None = Field(None, description="first timestamp, instead of `timestamps`")
     freq: str | None = Field(None, description="must be the model's frequency, e.g. 'h'")
+    future_timestamps: list[Stamp] | None = Field(
+        None,
+        description="of the model's whole horizon, styled as `timestamps`; default: they follow at the frequency. "
+        "Networks whose calendar goes over the horizon (`settings.marks_ahead`) read their wall clock",
+    )
     values: dict[str, list[float]] = Field(
         description="numbers per column, in the model's column order; at least `look_back` rows, the last ones are used"
     )

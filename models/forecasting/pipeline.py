@@ -1,7 +1,7 @@
 """Raw -> tensors -> raw, the same steps in the parity certificate and in the service.
 
 history [L, C] raw float64 --scale--> x_enc [1, L, C] float32 --network--> forecast [1, H, C] --unscale--> raw
-timestamps [L]             --marks--> x_mark_enc [1, L, M] float32
+timestamps [L]             --marks--> x_mark_enc [1, L, M] float32; [1, L + H, M] where marks go ahead
 """
 
 from __future__ import annotations
@@ -43,19 +43,39 @@ def check_range(history: npt.NDArray[np.floating], spec: ForecastSpec, field: st
     )
 
 
+def too_short(received: int, spec: ForecastSpec, field: str) -> InputError:
+    """The refusal of a history that is shorter than the network reads."""
+    reason = f" ({spec.look_back_reason})" if spec.look_back_reason else ""
+    return InputError(
+        "history_too_short",
+        f"got {received} time steps, the model needs {spec.look_back}{reason}",
+        field=field,
+        hint=f"send at least the last {spec.look_back} rows",
+    )
+
+
+def with_horizon(wall_clock: Stamps, spec: ForecastSpec) -> Stamps:
+    """Wall clocks [B, L] continued over the horizon at their frequency: int64 [B, L + H]."""
+    ahead = np.stack([spec.frequency.after(int(last), spec.horizon) for last in wall_clock[:, -1]])
+    return np.concatenate([wall_clock, ahead], axis=1)
+
+
 def to_tensors(history: npt.NDArray[np.floating], wall_clock: Stamps | None, spec: ForecastSpec) -> Tensors:
     """The network's inputs for raw windows that passed `check_range`.
 
     history     [B, L, C] raw units
-    wall_clock  int64 [B, L] local time as epoch seconds; None: no marks (their tensor then has width 0)
-    returns     x_enc float32 [B, L, C]; x_mark_enc float32 [B, L, M or 0] if the network takes marks
+    wall_clock  int64 [B, L] local time as epoch seconds; None: no marks (their tensor then has width 0). Where marks go
+                ahead: [B, L + H], or [B, L] and the horizon follows at the model's frequency
+    returns     x_enc float32 [B, L, C]; x_mark_enc float32 [B, L or L + H, M or 0] if the network takes marks
     """
     scaled = spec.scaler.scale(history) if spec.scaler is not None else history.astype(np.float32)
     tensors = {"x_enc": scaled}
     if spec.calendar is not None and spec.takes_marks:
         if wall_clock is None:
-            tensors["x_mark_enc"] = np.zeros((*scaled.shape[:2], 0), dtype=np.float32)
+            tensors["x_mark_enc"] = np.zeros((len(scaled), spec.mark_steps, 0), dtype=np.float32)
         else:
+            if wall_clock.shape[1] < spec.mark_steps:
+                wall_clock = with_horizon(wall_clock, spec)
             tensors["x_mark_enc"] = batch_marks(wall_clock, spec.calendar)
     return tensors
 

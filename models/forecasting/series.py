@@ -1,7 +1,10 @@
 """One series as a caller sends it -> a window the network can read.
 
-    {"id": "a", "timestamps": [...] | "start": ..., "freq": ..., "values": {"HUFL": [...], ...}}
+    {"id": "a", "timestamps": [...] | "start": ..., "freq": ..., "values": {"HUFL": [...], ...},
+     "future_timestamps": [...]}
 
+Future timestamps are those of the horizon, for who knows them better than "last stamp plus frequency": their wall
+clock may change its offset. A network whose calendar goes over the horizon reads them.
 Every refusal names the field, what came and what was expected. History longer than the look-back is cut to its last
 L rows; nothing else is ever repaired here.
 """
@@ -9,19 +12,19 @@ L rows; nothing else is ever repaired here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
-from models.forecasting.frequency import Frequency
-from models.forecasting.pipeline import check_range
+from models.forecasting.frequency import Frequency, Stamps
+from models.forecasting.pipeline import check_range, too_short, with_horizon
 from models.forecasting.spec import ForecastSpec
 from models.forecasting.timestamps import TimeAxis, read_time_axis
 
-_KEYS = frozenset({"id", "timestamps", "start", "freq", "values"})
+_KEYS = frozenset({"id", "timestamps", "start", "freq", "values", "future_timestamps"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Window:
     history   float64 [L, C], raw units, finite
     columns   their names
     axis      their timestamps, or None
+    future    the horizon's timestamps, where the caller gave them
     received  rows that came, >= L
     id        the caller's name for the series, or None
     """
@@ -40,6 +44,16 @@ class Window:
     axis: TimeAxis | None
     received: int
     id: str | None = None
+    future: TimeAxis | None = None
+
+    def clock(self, spec: ForecastSpec) -> Stamps | None:
+        """The wall clock the network's calendar needs: int64 [L], or [L + H] where marks go ahead."""
+        if self.axis is None or not spec.marks_ahead:
+            return None if self.axis is None else self.axis.wall_clock
+        if self.future is None:
+            continued: Stamps = with_horizon(self.axis.wall_clock[None], spec)[0]
+            return continued
+        return np.concatenate([self.axis.wall_clock, self.future.wall_clock])
 
 
 def read_series(series: Any, spec: ForecastSpec, field: str) -> Window:
@@ -58,7 +72,8 @@ def read_series(series: Any, spec: ForecastSpec, field: str) -> Window:
         raise InputError("invalid_request", f"id must be a string, not {_kind(name)}", field=f"{field}.id")
     history, columns = _read_values(series.get("values"), spec, f"{field}.values")
     axis = _read_axis(series, spec, len(history), field)
-    return make_window(history, columns, axis, spec, f"{field}.values", name)
+    future = _read_future(series.get("future_timestamps"), axis, spec, f"{field}.future_timestamps")
+    return replace(make_window(history, columns, axis, spec, f"{field}.values", name), future=future)
 
 
 def make_window(
@@ -72,12 +87,7 @@ def make_window(
     """The last L rows of [rows, C] finite values; refuses a shorter history and irregular timestamps."""
     received, needed = len(history), spec.look_back
     if received < needed:
-        raise InputError(
-            "history_too_short",
-            f"got {received} time steps, the model needs {needed}",
-            field=field,
-            hint=f"send at least the last {needed} rows",
-        )
+        raise too_short(received, spec, field)
     check_range(history, spec, field)
     if axis is not None:
         spec.frequency.check(axis.instants, f"{field.removesuffix('.values')}.timestamps")
@@ -182,6 +192,34 @@ def _read_axis(series: Mapping[str, Any], spec: ForecastSpec, rows: int, field: 
             "length_mismatch", f"{len(axis.instants)} timestamps for {rows} rows of values", field=f"{field}.timestamps"
         )
     return axis
+
+
+def _read_future(sent: Any, axis: TimeAxis | None, spec: ForecastSpec, field: str) -> TimeAxis | None:
+    """The horizon's stamps as they were sent: all of them, going on where the history ends."""
+    if sent is None:
+        return None
+    if axis is None:
+        hint = "send `timestamps`, or `start` with `freq`"
+        raise InputError("timestamps_invalid", "the history has no timestamps to go on from", field=field, hint=hint)
+    future = read_time_axis(sent, field)
+    if len(future.instants) != spec.horizon:
+        message = f"{len(future.instants)} future timestamps came, the model's horizon has {spec.horizon} steps"
+        raise InputError("length_mismatch", message, field=field, hint="send one for each step, or none")
+    if (future.offset is None) != (axis.offset is None) or future.as_text != axis.as_text:
+        message = "the future is written in another style than the history"
+        raise InputError("timestamps_invalid", message, field=field, hint="write both with offsets, or both without")
+    check_future(future.instants, axis.instants[-1], spec, field)
+    return future
+
+
+def check_future(instants: Stamps, last: int, spec: ForecastSpec, field: str) -> None:
+    """Refuse horizon stamps [H] that do not go on from `last` at the model's frequency."""
+    expected = spec.frequency.after(int(last), spec.horizon)
+    if (wrong := np.flatnonzero(instants != expected)).size:
+        first = int(wrong[0])
+        message = f"timestamp {first} is {int(instants[first] - expected[first])} s off the step it should be"
+        hint = f"the horizon follows the history's last stamp, one every {spec.frequency}"
+        raise InputError("frequency_mismatch", message, field=f"{field}[{first}]", hint=hint)
 
 
 def _check_freq(freq: Any, spec: ForecastSpec, field: str) -> None:

@@ -21,6 +21,8 @@ class ForecastSpec:
     calendar     frequency whose calendar marks are fed to the network (its training run's, which need not be the
                  data's: official runs on 15-minute data use hourly marks), or None if it is fed none
     scaler       statistics of the training rows, or None if the network normalises every window by itself
+    marks_ahead  whether the marks go on over the horizon; such a network makes no forecast without the calendar
+    look_back_reason  why it reads so much, where that is not its training window; said when a history is too short
     """
 
     look_back: int
@@ -29,6 +31,8 @@ class ForecastSpec:
     frequency: Frequency
     calendar: Frequency | None
     scaler: Scaler | None
+    marks_ahead: bool = False
+    look_back_reason: str | None = None
 
     def __post_init__(self) -> None:
         if self.look_back < 1 or self.horizon < 1:
@@ -49,6 +53,8 @@ class ForecastSpec:
             frequency=Frequency.parse(settings["frequency"]),
             calendar=None if settings["calendar"] is None else Frequency.parse(settings["calendar"]),
             scaler=None if scaler is None else Scaler.from_mapping(scaler),
+            marks_ahead=settings.get("marks_ahead", False),
+            look_back_reason=settings.get("look_back_reason"),
         )
 
     def settings(self) -> dict[str, Any]:
@@ -60,12 +66,19 @@ class ForecastSpec:
             "frequency": str(self.frequency),
             "calendar": None if self.calendar is None else str(self.calendar),
             "scaler": None if self.scaler is None else self.scaler.to_mapping(),
+            **({"marks_ahead": True} if self.marks_ahead else {}),
+            **({"look_back_reason": self.look_back_reason} if self.look_back_reason else {}),
         }
 
     @property
     def takes_marks(self) -> bool:
         """Whether the network is fed calendar marks, and requests therefore need timestamps."""
         return self.marks_width > 0
+
+    @property
+    def mark_steps(self) -> int:
+        """Steps that have calendar marks: the history's, and the horizon's where marks go ahead."""
+        return self.look_back + (self.horizon if self.marks_ahead else 0)
 
     @property
     def marks_width(self) -> int:

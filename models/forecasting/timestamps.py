@@ -55,6 +55,14 @@ class TimeAxis:
         zone = timezone(timedelta(seconds=int(self.offset[-1])))
         return [datetime.fromtimestamp(int(i), zone).isoformat(self.separator) for i in instants]
 
+    def sent(self, length: int) -> list[str] | list[int]:
+        """The first stamps as they came, each at its own offset."""
+        if self.offset is None:
+            return self.write(self.instants[:length])
+        zones = [timezone(timedelta(seconds=int(offset))) for offset in self.offset[:length]]
+        pairs = zip(self.instants[:length], zones, strict=True)
+        return [datetime.fromtimestamp(int(i), zone).isoformat(self.separator) for i, zone in pairs]
+
 
 def read_time_axis(values: Any, field: str) -> TimeAxis:
     """Read a list of stamps of one style. Raises InputError (timestamps_invalid) naming the first bad index."""
