@@ -66,11 +66,14 @@ class ExactEstimator(nn.Module):
         self.leaders, self.look_back = leaders, look_back
 
     def forward(self, history: Tensor) -> Leaders:
-        windows, _, _ = normalise(history.double().unfold(-1, self.look_back, 1))  # [B, N, L + 1, L], oldest first
-        target = windows[:, :, -1]  # [B, N, L]
-        earlier = windows.flip(2)  # index s: the window s steps before
-        correlation = torch.einsum("bit,bjst->bijs", target, earlier) / self.look_back
-        return choose(correlation, self.leaders)
+        history = history.double()
+        target, mean, _ = normalise(history[..., -self.look_back :])  # [B, N, L]
+        windows = (history - mean).unfold(-1, self.look_back, 1).flip(2)  # [B, N, L + 1, L], s: the one s steps before
+        variance = windows.square().mean(dim=-1) - windows.mean(dim=-1).square()
+        spread = torch.sqrt(variance.clamp(min=0) + FLOOR)
+        # The target's mean is 0, so a window's own mean drops out of the product: only its deviation is left to divide by.
+        products = torch.einsum("bit,bjst->bijs", target, windows) / self.look_back
+        return choose(products / spread.unsqueeze(1), self.leaders)
 
 
 def choose(correlation: Tensor, leaders: int) -> Leaders:
