@@ -14,6 +14,7 @@ from services.core.errors import ApiError
 from services.core.model import Family, ServedModel
 from services.core.settings import Settings
 from services.core.traffic import Traffic, newest_first, parse_shares
+from services.core.wanted import ALL, Wanted, parse_wanted
 
 log = logging.getLogger("pressroom.repository")
 
@@ -101,11 +102,11 @@ class Repository:
 
         A refused artifact is recorded and does not stop the others.
         """
-        for name, version in self._wanted():
+        for wanted in self._wanted():
             try:
-                await self._load(name, version)
+                await self._load(wanted)
             except ApiError as refusal:
-                self.refused[f"{name}:{version}" if version else name] = refusal.message
+                self.refused[wanted.tag] = refusal.message
         await self.follow_commands()
         self.loaded = True
 
@@ -132,13 +133,13 @@ class Repository:
         """Finish the accepted work of every model."""
         await asyncio.gather(*(model.close() for model in self.models()))
 
-    def _wanted(self) -> list[tuple[str, str | None]]:
+    def _wanted(self) -> list[Wanted]:
         if not (entries := self._settings.model_list()):
-            return [(name, None) for family in self.families for name in stored_versions(family)]
-        wanted: list[tuple[str, str | None]] = []
-        for name, _, version in (entry.partition(":") for entry in entries):
-            every = stored_versions().get(name, [None]) if version == "all" else [version or None]
-            wanted += [(name, v) for v in every]
+            return [Wanted(name) for family in self.families for name in stored_versions(family)]
+        wanted: list[Wanted] = []
+        for entry in map(parse_wanted, entries):
+            every = stored_versions().get(entry.name, [None]) if entry.version == ALL else [entry.version]
+            wanted += [Wanted(entry.name, version, entry.digest) for version in every]
         return wanted
 
     async def _carry_out(self, command: Command) -> ServedModel | None:
@@ -146,18 +147,18 @@ class Repository:
             if command.operation == "unload":
                 self._unload(command.name, command.version)
                 return None
-            model = await self._load(command.name, command.version)
+            model = await self._load(Wanted(command.name, command.version))
             if command.canary_weight is not None:
                 self._traffic.set_canary(model.name, model.version, command.canary_weight)
             if command.shadow_fraction is not None:
                 self._traffic.set_shadow(model.name, model.version, command.shadow_fraction)
             return model
 
-    async def _load(self, name: str, version: str | None) -> ServedModel:
+    async def _load(self, wanted: Wanted) -> ServedModel:
         """Open, warm up, announce, exchange. Raises ApiError (load_failed); what was served stays served."""
-        tag = f"{name}:{version}" if version else name
+        name, tag = wanted.name, wanted.tag
         try:
-            model = await self._open(name, version)
+            model = await self._open(wanted)
         except ArtifactError as fault:
             log.error("%s is not loaded: %s (%s)", tag, fault.message, fault.hint)
             raise ApiError("load_failed", fault.message, field="model", hint=fault.hint or None) from None
@@ -174,8 +175,13 @@ class Repository:
         log.info("serving %s (%s)", model.artifact.tag, model.digest)
         return model
 
-    async def _open(self, name: str, version: str | None) -> ServedModel:
-        artifact = await asyncio.to_thread(open_artifact, name, version)
+    async def _open(self, wanted: Wanted) -> ServedModel:
+        artifact = await asyncio.to_thread(open_artifact, wanted.name, wanted.version)
+        if wanted.digest not in (None, artifact.digest):
+            raise ArtifactError(
+                f"{artifact.tag} has digest {artifact.digest}, the setting `models` pins it to {wanted.digest}",
+                "deliver the artifact that was meant, or name its digest: `pressroom models` shows it",
+            )
         family = self.families.get(artifact.manifest.family)
         if family is None:
             served = ", ".join(self.families)

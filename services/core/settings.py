@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from services.core.wanted import parse_wanted
+
 PREFIX = "PRESSROOM_"
 CONFIG_FILE = PREFIX + "CONFIG"
 
@@ -28,7 +30,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     models: str = Field(
-        "", description="artifacts to serve: `name`, `name:version` or `name:all`, comma separated; empty: all names"
+        "",
+        description="artifacts to serve: `name`, `name:version`, `name:version@sha256:...` (with that digest "
+        "only) or `name:all`, comma separated; empty: all names",
     )
     canary: str = Field("", description="shares of unversioned requests, `name:version=0.1`, comma separated")
     shadow: str = Field("", description="shares of answers a version repeats, `name:version=0.1`, comma separated")
@@ -117,6 +121,12 @@ class Settings(BaseModel):
         False, description="watermark artifacts read texts and generate none: no language model is loaded for them"
     )
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
+
+    @model_validator(mode="after")
+    def _check_models(self) -> Settings:
+        for entry in self.model_list():
+            parse_wanted(entry)
+        return self
 
     @model_validator(mode="after")
     def _check_llm(self) -> Settings:

@@ -95,3 +95,19 @@ def test_a_model_that_is_not_in_the_store_keeps_the_server_from_being_ready(star
     assert one.post(etth1.FORECAST, json=etth1.request()).status_code == 200
     refused = one.post(etth1.FORECAST, json=etth1.request(model="weather"))
     check_http(refused, 503, "model_not_ready", "model")
+
+
+def test_an_artifact_of_another_digest_than_it_is_pinned_to_is_not_served(
+    pressed_home: Path, start_server: StartServer, server: LiveServer
+) -> None:
+    """As where a volume holds another artifact of the same name and version than the one that was reviewed."""
+    served = {entry["id"]: entry for entry in server.get("/v1/models").json()["data"]}
+    digest = {name: entry["digest"] for name, entry in served.items()}
+    version = {name: entry["version"] for name, entry in served.items()}
+    other = "sha256:" + "0" * 64
+    pins = f"{ITRANSFORMER}:{version[ITRANSFORMER]}@{digest[ITRANSFORMER]},{CARD}:{version[CARD]}@{other}"
+    one = start_server("--models", pins, ready=False)
+    eventually(lambda: other in one.get("/readyz").text, "readiness names the digest")
+    assert digest[CARD] in check_http(one.get("/readyz"), 503, "model_not_ready", None)["message"]
+    assert [entry["id"] for entry in one.get("/v1/models").json()["data"]] == [ITRANSFORMER]
+    assert one.post(etth1.FORECAST, json=etth1.request(model=ITRANSFORMER)).status_code == 200

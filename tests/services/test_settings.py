@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from services.core.settings import Settings, SettingsError, as_environment, load_settings
+from services.core.wanted import Wanted, parse_wanted
 
 
 @pytest.fixture
@@ -114,3 +115,35 @@ def test_the_list_of_models_is_read_entry_by_entry(text: str, entries: list[str]
 
 def test_every_setting_says_what_it_is() -> None:
     assert all(len(field.description or "") > 5 for field in Settings.model_fields.values())
+
+
+DIGEST = "sha256:" + "0f" * 32
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        ("a", Wanted("a")),
+        ("a:", Wanted("a")),
+        ("a:2", Wanted("a", "2")),
+        ("a:all", Wanted("a", "all")),
+        (f"a:2@{DIGEST}", Wanted("a", "2", DIGEST)),
+    ],
+)
+def test_an_entry_names_a_model_its_version_and_the_digest_it_must_have(entry: str, wanted: Wanted) -> None:
+    assert parse_wanted(entry) == wanted
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("a:2@", "expected sha256: and 64 hex digits"),
+        ("a:2@sha256:0f", "expected sha256: and 64 hex digits"),
+        (f"a:2@{DIGEST.upper()}", "expected sha256: and 64 hex digits"),
+        (f"a@{DIGEST}", "names no version"),
+        (f"a:all@{DIGEST}", "names no version"),
+    ],
+)
+def test_a_pin_that_cannot_hold_is_refused_at_start(entry: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        load_settings({"models": entry})
