@@ -14,7 +14,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,27 +44,56 @@ class GraphShape:
 
 
 def convert(network: nn.Module, shape: GraphShape, path: Path) -> None:
-    """Write the network to `path`. Raises ConversionError with the exporter's reason."""
-    example = _example(shape)
+    """Write a forecaster to `path`. Raises ConversionError with the exporter's reason."""
+    write_graph(
+        network.eval(),
+        _example(shape),
+        path,
+        inputs=shape.inputs,
+        outputs=(OUTPUT,),
+        dynamic=_dynamic(shape),
+        title="forecaster",
+        remedy="use --runtime torch",
+    )
+
+
+def write_graph(
+    network: nn.Module,
+    example: tuple[Tensor, ...],
+    path: Path,
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    dynamic: tuple[Any, ...],
+    title: str,
+    remedy: str = "",
+    translations: Mapping[Any, Any] | None = None,
+) -> None:
+    """Trace a network on an example and write it to `path`. Raises ConversionError with the exporter's reason.
+
+    dynamic       torch.export's dynamic shapes, one entry an argument of `forward`
+    translations  ways of our own to write an operator
+    """
     try:
-        with _quiet(), torch.inference_mode():
+        with quiet(), torch.inference_mode():
             program = torch.onnx.export(
-                network.eval(),
+                network,
                 example,
                 dynamo=True,
                 opset_version=OPSET,
-                input_names=list(shape.inputs),
-                output_names=[OUTPUT],
-                dynamic_shapes=_dynamic(shape),
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamic_shapes=dynamic,
+                custom_translation_table=None if translations is None else dict(translations),
                 optimize=True,
                 verbose=False,
             )
     except Exception as error:  # whatever the exporter meets, the caller needs one sentence
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ConversionError(f"the network cannot become an ONNX graph: {reason}", "use --runtime torch") from error
+        raise ConversionError(f"the network cannot become an ONNX graph: {reason}", remedy) from error
     if program is None:
-        raise ConversionError("the exporter returned no graph", "use --runtime torch")
-    model = _anonymous(program.model_proto)
+        raise ConversionError("the exporter returned no graph", remedy)
+    model = anonymous(program.model_proto, title)
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString(deterministic=True))
 
@@ -88,13 +117,13 @@ def _dynamic(shape: GraphShape) -> tuple[dict[int, Any], ...]:
     return axes, {0: batch, 2: torch.export.Dim("marks", min=0)}
 
 
-def _anonymous(model: onnx.ModelProto) -> onnx.ModelProto:
+def anonymous(model: onnx.ModelProto, title: str) -> onnx.ModelProto:
     """Drop everything that tells where and by what the graph was made; computation is untouched."""
     del model.metadata_props[:]
     model.doc_string, model.producer_version = "", ""
     model.producer_name = "pressroom"
     graph = model.graph
-    graph.name, graph.doc_string = "forecaster", ""
+    graph.name, graph.doc_string = title, ""
     del graph.metadata_props[:]
     del graph.value_info[:]
     for entry in (*graph.node, *graph.initializer, *graph.input, *graph.output):
@@ -104,7 +133,7 @@ def _anonymous(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep the exporter's progress lines and advice off the caller's streams."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "torch.export")]
     levels = [logger.level for logger in loggers]

@@ -142,7 +142,7 @@ class EvaTower(nn.Module):
     def project(self, tokens: Tensor, grid: tuple[int, int]) -> Tensor:
         """Last tokens -> dense map."""
         features = functional.normalize(self.head(self.norm(tokens[:, 1:])), dim=-1)
-        return features.transpose(1, 2).reshape(len(features), -1, *grid)
+        return features.transpose(1, 2).reshape(features.shape[0], -1, *grid)
 
     def embed(self, pixels: Tensor, tables: Tables) -> tuple[Tensor, Rotary]:
         """The tokens [B, 1 + T, D] the first block reads, and how all blocks turn them."""

@@ -70,7 +70,7 @@ class OpenAiTower(nn.Module):
     def project(self, tokens: Tensor, grid: tuple[int, int]) -> Tensor:
         """Last tokens -> dense map."""
         features = functional.normalize(self.norm(tokens[:, 1:]) @ self.projection, dim=-1)
-        return features.transpose(1, 2).reshape(len(features), -1, *grid)
+        return features.transpose(1, 2).reshape(features.shape[0], -1, *grid)
 
     def embed(self, pixels: Tensor, tables: Tables) -> Tensor:
         """The tokens [B, 1 + T, D] the first block reads."""

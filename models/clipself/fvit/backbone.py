@@ -30,7 +30,7 @@ class Backbone(nn.Module):
         grid, found = self.visual.grid_of(pixels), []
         for i, tokens in enumerate(self.visual.layers(pixels, tables or self.visual.tables(grid))):
             if i in self.taps:
-                found.append(tokens[:, 1:].transpose(1, 2).reshape(len(tokens), -1, *grid))
+                found.append(tokens[:, 1:].transpose(1, 2).reshape(tokens.shape[0], -1, *grid))
         dense = self.visual.project(tokens, grid)
         first, second, third, fourth = found
         return [self.enlarge4(first), self.enlarge2(second), third, functional.max_pool2d(fourth, 2)], dense

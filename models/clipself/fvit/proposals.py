@@ -31,7 +31,7 @@ class ProposalNetwork(nn.Module):
             for conv in self.convs:
                 level = conv(level)
             score = self.score(level).permute(0, 2, 3, 1).flatten(1).sigmoid()
-            found.append((score, self.delta(level).permute(0, 2, 3, 1).reshape(len(level), -1, 4)))
+            found.append((score, self.delta(level).permute(0, 2, 3, 1).reshape(level.shape[0], -1, 4)))
         return found
 
     def select(
