@@ -62,10 +62,11 @@ class Source(_Frozen):
     """The checkpoint that was pressed: bare file name, format, sha256, and what was not taken over.
 
     format "artifact": none; another artifact is used, whose tag and digest stand for file and sha256
+    format "text": none; what is served was counted from a text
     """
 
     file: str
-    format: Literal["pth", "safetensors", "gguf", "artifact"]
+    format: Literal["pth", "safetensors", "gguf", "artifact", "text"]
     sha256: str
     tensors: int
     dropped: list[str] = []  # official tensor names the forward pass never reads
