@@ -45,6 +45,11 @@ CODES: dict[str, ErrorCode] = {
     "timestamps_gap": _refused("missing time steps"),
     "frequency_mismatch": _refused("timestamps of another frequency than the model's"),
     "horizon_too_long": _refused("more steps than the model forecasts"),
+    "image_invalid": _refused("no image, or one that cannot be read: another format, cut short, or not what it says"),
+    "image_too_large": _refused("more pixels than the server decodes; nothing was decoded"),
+    "box_invalid": _refused("a box that is reversed, empty, outside the image, or not four finite numbers"),
+    "mask_invalid": _refused("a mask that is empty, unreadable or of another size than the image"),
+    "label_invalid": _refused("a label or template that says nothing, comes twice or is unknown to the model"),
     "empty_prompt": _refused("nothing to continue: an empty prompt, or no messages"),
     "not_supported": _refused("something the route's other servers do and this one does not"),
     "context_length_exceeded": ErrorCode(

@@ -120,6 +120,27 @@ class Settings(BaseModel):
     watermark_decode_only: bool = Field(
         False, description="watermark artifacts read texts and generate none: no language model is loaded for them"
     )
+    text_detect_max_texts: int = Field(32, ge=1, le=1024, description="texts in one detection request; beyond: 422")
+    text_detect_upstream_url: str = Field(
+        "",
+        description="OpenAI-compatible API that continues texts for black-box detection (https://host/v1); empty: none",
+    )
+    text_detect_upstream_model: str = Field("", description="the name of the model there")
+    text_detect_upstream_api: Literal["completions", "chat"] = Field("completions", description="the route asked there")
+    text_detect_upstream_key_file: str = Field("", description="file that holds the API key for it, one line")
+    text_detect_upstream_timeout_ms: int = Field(30_000, ge=1, description="limit of one call there, ms")
+    text_detect_upstream_retries: int = Field(2, ge=0, le=10, description="further tries of a call that failed")
+    detect_max_pixels: int = Field(
+        40_000_000, ge=1, description="pixels of an image file; told from its header, beyond: 422 before decoding"
+    )
+    detect_max_side: int = Field(1024, ge=1, description="longest side of an image inside a network, pixels")
+    detect_max_regions: int = Field(1024, ge=1, description="boxes and masks in one request; beyond: 422")
+    detect_max_labels: int = Field(2048, ge=1, description="labels in one request; beyond: 422")
+    detect_max_images: int = Field(16, ge=1, description="images joined into one forward pass; 1: no batching")
+    detect_label_cache: int = Field(
+        8192, ge=1, description="label embeddings kept for each model, those of other templates counted apart"
+    )
+    detect_decoders: int = Field(2, ge=1, le=256, description="images decoded, and maps drawn, at once")
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
 
     @model_validator(mode="after")
@@ -146,6 +167,15 @@ class Settings(BaseModel):
             needed += ["watermark_registry"] if message == "registry" else []
             if missing := [name for name in needed if not getattr(self, name)]:
                 raise ValueError(f"watermark_policy always needs {' and '.join(missing)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_upstream(self) -> Settings:
+        url = self.text_detect_upstream_url
+        if url and not (url.startswith(("http://", "https://")) and self.text_detect_upstream_model):
+            raise ValueError(
+                "text_detect_upstream_url is an address of http:// or https:// and needs text_detect_upstream_model"
+            )
         return self
 
     @model_validator(mode="after")

@@ -77,6 +77,36 @@ class HorizonTooLong(BadRequest):
     code = "horizon_too_long"
 
 
+class ImageInvalid(BadRequest):
+    """No image, or one that cannot be read: another format, cut short, or not what it says."""
+
+    code = "image_invalid"
+
+
+class ImageTooLarge(BadRequest):
+    """More pixels than the server decodes; nothing was decoded."""
+
+    code = "image_too_large"
+
+
+class BoxInvalid(BadRequest):
+    """A box is reversed, empty, outside the image, or not four finite numbers."""
+
+    code = "box_invalid"
+
+
+class MaskInvalid(BadRequest):
+    """A mask is empty, unreadable or of another size than the image."""
+
+    code = "mask_invalid"
+
+
+class LabelInvalid(BadRequest):
+    """A label or template says nothing, comes twice or is unknown to the model."""
+
+    code = "label_invalid"
+
+
 class EmptyPrompt(BadRequest):
     """Nothing to continue: an empty prompt, or no messages."""
 
