@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("models", "export", "services", "pressroom_client", "pressroom", "benchmarks", "examples")
+OURS = ("models", "export", "services", "pressroom_client", "pressroom", "recipes", "benchmarks", "examples")
 FOLDERS = {
     "models": ROOT / "models",
     "export": ROOT / "export",
@@ -40,7 +40,8 @@ def modules(folder: Path) -> list[Path]:
 
 
 SHIPPED = [path for folder in FOLDERS.values() for path in modules(folder)]
-EVERYTHING = [*SHIPPED, *modules(ROOT / "tests"), *modules(ROOT / "benchmarks"), *modules(ROOT / "examples")]
+EVERYTHING = [*SHIPPED, *modules(ROOT / "tests"), *modules(ROOT / "recipes"), *modules(ROOT / "benchmarks")]
+EVERYTHING += modules(ROOT / "examples")
 
 
 def short(path: Path) -> str:
