@@ -10,10 +10,11 @@ from services.core.app import ServiceBase, pressroom_service
 from services.forecast import ForecastFamily
 from services.generation.pool import EnginePool
 from services.llm import LlmFamily
+from services.text_detect import TextDetectFamily
 
 _ENGINES = EnginePool()  # a language model is in memory once, whichever families use it
 
 
-@pressroom_service(ForecastFamily(), LlmFamily(_ENGINES))
+@pressroom_service(ForecastFamily(), LlmFamily(_ENGINES), TextDetectFamily(_ENGINES))
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""

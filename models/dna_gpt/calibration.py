@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta, norm, rankdata
 
+from models.dna_gpt.rate import Rate
+
 Floats = npt.NDArray[np.float64]
 Scores = Sequence[float] | Floats
 
@@ -31,15 +33,6 @@ class CalibrationError(ValueError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A share with its confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)

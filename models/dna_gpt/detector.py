@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from models.dna_gpt.calibration import Rate
+from models.dna_gpt.rate import Rate
 from models.dna_gpt.traits import Coverage
 from models.dna_gpt.weighting import WEIGHTINGS
 
