@@ -32,11 +32,17 @@ _TRACE_BATCH, _TRACE_EXTRA = 3, 3  # example sizes; none may be 0 or 1, which th
 
 @dataclass(frozen=True, kw_only=True)
 class GraphShape:
-    """Axes of the graph. variates: their number, or None for any; marks: M the network was trained with, 0 for none."""
+    """Axes of the graph.
+
+    variates     their number, or None for any
+    marks        M the network was trained with, 0 for none; a request may leave them out (width 0)
+    marks_ahead  steps of the horizon that have marks too: then M is fixed, and marks are never left out
+    """
 
     look_back: int
     variates: int | None
     marks: int
+    marks_ahead: int = 0
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -104,7 +110,8 @@ def _example(shape: GraphShape) -> tuple[Tensor, ...]:
     x_enc = torch.randn(_TRACE_BATCH, shape.look_back, variates, generator=generator)
     if not shape.marks:
         return (x_enc,)
-    return x_enc, torch.rand(_TRACE_BATCH, shape.look_back, max(shape.marks, 2), generator=generator) - 0.5
+    marks = shape.marks if shape.marks_ahead else max(shape.marks, 2)
+    return x_enc, torch.rand(_TRACE_BATCH, shape.look_back + shape.marks_ahead, marks, generator=generator) - 0.5
 
 
 def _dynamic(shape: GraphShape) -> tuple[dict[int, Any], ...]:
@@ -114,6 +121,8 @@ def _dynamic(shape: GraphShape) -> tuple[dict[int, Any], ...]:
         axes[2] = torch.export.Dim("variates", min=1)
     if not shape.marks:
         return (axes,)
+    if shape.marks_ahead:
+        return axes, {0: batch}
     return axes, {0: batch, 2: torch.export.Dim("marks", min=0)}
 
 

@@ -28,6 +28,7 @@ _DEFAULTS = {
     "use_bias": True,
     "hidden_act": "gelu",
 }  # fields equal to these are left out of published files
+_DENSE_REACH = 2048  # positions; their square is what one head's scores hold
 
 
 class MotorConfigError(ValueError):
@@ -81,6 +82,11 @@ class MotorConfig:
     def reach(self) -> int:
         """Positions that can influence an answer: what lies before them may be cut off exactly. Unbounded for v2."""
         return 0 if self.layout == "v2" else self.layers * (self.window - 1) + 1
+
+    @property
+    def banded(self) -> bool:
+        """Whether histories can be so long that attention is computed in bands; costs short ones a little."""
+        return not 0 < self.reach <= _DENSE_REACH
 
 
 def parse_femr(document: Mapping[str, Any], layout: Layout) -> MotorConfig:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 WIDTH = 4  # steps the convolution sees
 SHARPNESS = 8.0
+LONGEST = 2**15  # steps
 
 
 class GateMap(nn.Module):
@@ -53,10 +54,20 @@ class Hawk(nn.Module):
         """h = a h' + sqrt(1 - a^2) (gate x), a in (0, 1) by channel and step; the first step takes its input whole."""
         log_a = -SHARPNESS * torch.sigmoid(self.decay_gate(x)) * functional.softplus(self.decay)
         entering = torch.sigmoid(self.input_gate(x)) * x
-        scale = torch.sqrt(1 - torch.exp(2 * log_a))
-        a, state, made = torch.exp(log_a), torch.zeros_like(x[:, 0]), []
-        for step in range(x.shape[1]):
-            share = entering[:, step] if step == 0 else scale[:, step] * entering[:, step]
-            state = a[:, step] * state + share
-            made.append(state)
-        return torch.stack(made, dim=1)
+        first = (torch.arange(x.shape[1], device=x.device) == 0).reshape(1, -1, 1)
+        scale = torch.where(first, 1.0, torch.sqrt(1 - torch.exp(2 * log_a)))
+        return _scan(torch.exp(log_a), scale * entering)
+
+
+def _scan(kept: Tensor, added: Tensor) -> Tensor:
+    """h = kept h' + added along steps, by doubling: after round i every step holds the last 2^i; [B, L, D] each.
+
+    As many rounds as LONGEST steps need, so that the computation has one shape for all lengths.
+    """
+    step = torch.arange(added.shape[1], device=added.device)
+    for i in range(LONGEST.bit_length() - 1):
+        back = step - 2**i
+        there, place = (back >= 0).reshape(1, -1, 1), back.clamp(min=0)
+        added = added + torch.where(there, kept * added[:, place], 0.0)
+        kept = torch.where(there, kept * kept[:, place], 0.0)
+    return added

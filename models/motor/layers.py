@@ -12,6 +12,8 @@ from torch.nn import functional
 from models.motor.config import MotorConfig
 from models.motor.hawk import Hawk
 
+BLOCK = 128  # queries that share their keys in banded attention
+
 
 class RmsNorm(nn.Module):
     """x / sqrt(mean of squares + epsilon), scaled."""
@@ -52,6 +54,33 @@ def local_mask(length: int, window: int, device: torch.device) -> Tensor:
     return (back >= 0) & (back < window)
 
 
+def banded_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
+    """Attention over the same keys, [B, h, L, d] -> [B, h, L, d], in memory that grows with L and not with its square.
+
+    Queries go in blocks of BLOCK; each block meets its own keys and those of the blocks its window reaches back to.
+    """
+    batch, heads, length, width = q.shape
+    reached = -(-(window - 1) // BLOCK)
+    filled = (0, 0, 0, -length % BLOCK)
+    blocks = (length + filled[3]) // BLOCK
+    q = functional.pad(q, filled).reshape(batch * heads, -1, BLOCK, width)
+    k, v = (_reached(part, reached, blocks, filled[3]) for part in (k, v))
+    place = torch.arange(BLOCK * (reached + 1), device=q.device) - BLOCK * reached  # of a key, within its query's block
+    back = torch.arange(BLOCK, device=q.device).unsqueeze(1) - place
+    begins = BLOCK * torch.arange(blocks, device=q.device).reshape(-1, 1, 1)
+    mask = (back >= 0) & (back < window) & (begins + place >= 0)
+    mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    return mixed.reshape(batch, heads, -1, width)[:, :, :length]
+
+
+def _reached(part: Tensor, reached: int, blocks: int, filled: int) -> Tensor:
+    """Keys or values [B, h, L, d] -> those each block of queries meets, [B h, blocks, BLOCK (reached + 1), d]."""
+    batch, heads, _, width = part.shape
+    part = functional.pad(part, (0, 0, BLOCK * reached, filled))
+    shifted = [part[:, :, BLOCK * i : BLOCK * (i + blocks)] for i in range(reached + 1)]
+    return torch.cat([one.reshape(batch * heads, -1, BLOCK, width) for one in shifted], dim=2)
+
+
 class Block(nn.Module):
     """Norm, then attention (or Hawk) and feed-forward map side by side, then one map back."""
 
@@ -69,7 +98,7 @@ class Block(nn.Module):
         else:
             self.qkv = nn.Linear(inputs, 3 * width, bias=config.bias)
 
-    def forward(self, x: Tensor, times: Tensor | None, rotation: Rotation, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, times: Tensor | None, rotation: Rotation, mask: Tensor | None) -> Tensor:
         """x [B, L, D], times [B, L, time_channels] or None -> x plus what the block adds."""
         y = self.with_times(self.norm(x), times)
         mixed = self.hawk(y) if self.recurrent else self.attend(y, rotation, mask)
@@ -83,10 +112,15 @@ class Block(nn.Module):
         kept = y if self.config.ages == "append" else y[..., : -channels.shape[-1]]
         return torch.cat([kept, channels], dim=-1)
 
-    def attend(self, y: Tensor, rotation: Rotation, mask: Tensor) -> Tensor:
+    def attend(self, y: Tensor, rotation: Rotation, mask: Tensor | None) -> Tensor:
+        """mask: of all positions against all; None: banded."""
         heads = self.config.heads
         q, k, v = (part.reshape(*part.shape[:2], heads, -1).transpose(1, 2) for part in self.qkv(y).chunk(3, dim=-1))
-        mixed = functional.scaled_dot_product_attention(rotation.apply_to(q), rotation.apply_to(k), v, attn_mask=mask)
+        q, k = rotation.apply_to(q), rotation.apply_to(k)
+        if mask is None:
+            mixed = banded_attention(q, k, v, self.config.window)
+        else:
+            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return mixed.transpose(1, 2).flatten(2)
 
     def activate(self, wide: Tensor) -> Tensor:

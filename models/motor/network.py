@@ -33,7 +33,7 @@ class Motor(nn.Module):
     def forward(self, tokens: Tensor, weights: Tensor, ages: Tensor, times: Tensor | None = None) -> Tensor:
         x = self.norm_in((self.embed[tokens] * weights.unsqueeze(-1)).sum(dim=2))
         rotation = Rotation(ages, self.config.hidden // self.config.heads)
-        mask = local_mask(ages.shape[1], self.config.window, ages.device)
+        mask = None if self.config.banded else local_mask(ages.shape[1], self.config.window, ages.device)
         channels = times if self.config.time_channels else None
         for block in self.blocks:
             x = block(x, channels, rotation, mask)
