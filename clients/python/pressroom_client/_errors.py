@@ -13,6 +13,7 @@ PressroomError
     │   ├── ColumnsMissing  ColumnsUnexpected  ColumnsReordered
     │   ├── ValueNotFinite  ValueNotNumeric  ValueOutOfRange
     │   ├── EmptyPrompt  ContextLengthExceeded  NotSupported
+    │   ├── ImageInvalid  ImageTooLarge  BoxInvalid  MaskInvalid  LabelInvalid
     │   ├── TimestampsInvalid  TimestampsUnsorted  TimestampsDuplicate  TimestampsGap  FrequencyMismatch
     │   └── TensorMissing  TensorUnexpected  TensorDtype  TensorShape  TensorSize  OutputUnknown
     ├── Denied                           use a key that may do this
