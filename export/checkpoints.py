@@ -1,7 +1,8 @@
 """Official checkpoints, read without running any code that may be inside.
 
 In   `checkpoint.pth` (torch.save of a state dict, zip or older format) or `.safetensors`; content decides, not suffix
-Out  official parameter name -> float32 tensor on the CPU (int64 for BatchNorm's counters), and where it came from
+Out  official parameter name -> float32 tensor on the CPU (complex64 where the program has complex weights, int64 for
+     BatchNorm's counters), and where it came from
 
 People's files vary: a bare state dict, `{model: ...}`, `{model, model_optim}`, `{state_dict: ...}`, and names behind
 `module.` (several GPUs) or `_orig_mod.` (torch.compile). Those are unwrapped here; what a paper's own layout needs
@@ -78,13 +79,17 @@ def _named_tensors(state: dict[str, Any], notes: list[str]) -> dict[str, Tensor]
     for name, value in state.items():
         tensors[name] = _usable(name, value)
         if value.dtype != tensors[name].dtype:
-            converted[str(value.dtype).removeprefix("torch.")] += 1
-    notes.extend(f"{count} {dtype} tensors converted to float32" for dtype, count in sorted(converted.items()))
+            converted[f"{_short(value.dtype)} tensors converted to {_short(tensors[name].dtype)}"] += 1
+    notes.extend(f"{count} {what}" for what, count in sorted(converted.items()))
     return tensors
 
 
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def _usable(name: str, value: Any) -> Tensor:
-    """The tensor as contiguous float32 (or the int64 counter it is); everything else is refused by name."""
+    """The tensor as contiguous float32 (complex64, or the int64 counter it is); all else is refused by name."""
     if not isinstance(value, Tensor):
         raise CheckpointFileError(f"entry {name} is a {type(value).__name__}, expected a tensor", RESAVE)
     if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
@@ -93,10 +98,14 @@ def _usable(name: str, value: Any) -> Tensor:
         )
     if name.rpartition(".")[2] == COUNTERS and value.dtype == torch.int64:
         return value.detach().clone()
+    if value.is_complex():
+        return _finite(name, value.detach().to(torch.complex64).contiguous().clone())
     if not value.is_floating_point():
-        dtype = str(value.dtype).removeprefix("torch.")
-        raise CheckpointFileError(f"tensor {name} is {dtype}, expected floating-point weights", RESAVE)
-    dense = value.detach().to(torch.float32).contiguous().clone()
+        raise CheckpointFileError(f"tensor {name} is {_short(value.dtype)}, expected floating-point weights", RESAVE)
+    return _finite(name, value.detach().to(torch.float32).contiguous().clone())
+
+
+def _finite(name: str, dense: Tensor) -> Tensor:
     if not bool(torch.isfinite(dense).all()):
         raise CheckpointFileError(
             f"tensor {name} holds NaN or infinite values (after conversion to float32)",

@@ -65,8 +65,9 @@ def _errors(
 
 
 def _marks(table: TrainingTable, spec: ForecastSpec, first: int, count: int) -> npt.NDArray[np.float32]:
-    """Calendar marks of `count` consecutive windows, [count, L, M]; width 0 if the csv has no time column."""
-    if table.stamps is None:
-        return np.zeros((count, spec.look_back, 0), dtype=np.float32)
-    marks = calendar_marks(table.stamps[first : first + count + spec.look_back - 1], spec.frequency)
-    return np.ascontiguousarray(np.moveaxis(sliding_window_view(marks, spec.look_back, axis=0), 2, 1))
+    """Calendar marks of `count` consecutive windows, [count, L or L + H, M]; width 0 if the csv has no time column."""
+    steps = spec.mark_steps
+    if table.stamps is None or spec.calendar is None:
+        return np.zeros((count, steps, 0), dtype=np.float32)
+    marks = calendar_marks(table.stamps[first : first + count + steps - 1], spec.calendar)
+    return np.ascontiguousarray(np.moveaxis(sliding_window_view(marks, steps, axis=0), 2, 1))

@@ -21,6 +21,7 @@ from export.checkpoints import Checkpoint, read_checkpoint
 from export.errors import CheckpointFileError, DataError, OptionError
 from export.evaluate import evaluate
 from export.example import make_example
+from export.forecast_backbone import open_backbone, refer, stated_by
 from export.forecast_data import DataOptions, Prepared, make_spec, prepare
 from export.forecast_manifest import ForecastFacts
 from export.hyperparameters import HyperParameters, Stated, gather
@@ -43,6 +44,7 @@ _STEPS = ("read the checkpoint", "read the data", "convert", "certify", "store")
 class ForecastJob:
     """Everything `pressroom export forecast` was told.
 
+    backbone       LIFT: NAME[:VERSION] of the stored artifact it is put around
     extra_metrics  figures from elsewhere (the paper, the training run) to record beside measured ones
     """
 
@@ -50,6 +52,7 @@ class ForecastJob:
     checkpoint: Path
     name: str
     version: str | None = None
+    backbone: str | None = None
     stated: Stated = field(default_factory=Stated)
     data: DataOptions = field(default_factory=DataOptions)
     runtime: RuntimeKind = "onnx"
@@ -67,6 +70,7 @@ class Network:
     prepared: Prepared
     spec: ForecastSpec
     module: nn.Module
+    backbone: dict[str, Any] | None = None
 
     def facts(self, runtime: Runtime, files: dict[str, FileEntry], metrics: list[Metric]) -> ForecastFacts:
         """What the manifest says once the weights are written."""
@@ -78,6 +82,7 @@ class Network:
             runtime=runtime,
             files=files,
             metrics=metrics,
+            backbone=self.backbone,
         )
 
 
@@ -121,10 +126,14 @@ def load_network(job: ForecastJob, report: Report = silent) -> Network:
     _check_kind(record, checkpoint)
     report(_STEPS[1], 1, len(_STEPS))
     prepared = prepare(job.data)
-    hyper = gather(record, checkpoint, job.stated, len(prepared.columns) if prepared.columns else None)
+    around = open_backbone(job.backbone) if job.backbone else None
+    known = {} if around is None else {around.tag: stated_by(around)}
+    hyper = gather(record, checkpoint, job.stated, len(prepared.columns) if prepared.columns else None, known)
     spec = make_spec(prepared, record, hyper, marks=job.data.marks)
     module, dropped = _build(record, checkpoint, hyper)
     notes = [*checkpoint.source.notes, *prepared.notes]
+    if dropped:
+        notes.append(f"{len(dropped)} official tensors never reach a forecast and were left out")
     source = checkpoint.source.model_copy(update={"dropped": dropped, "notes": notes})
     return Network(
         record=record,
@@ -133,6 +142,7 @@ def load_network(job: ForecastJob, report: Report = silent) -> Network:
         prepared=prepared,
         spec=spec,
         module=module,
+        backbone=None if around is None else refer(around, module, hyper.config),
     )
 
 
@@ -140,7 +150,9 @@ def write_weights(network: Network, kind: RuntimeKind, files: Path) -> tuple[Run
     """Write the weights in the runtime's format and open them again as the service will."""
     if kind == "onnx":
         variates = None if network.record.any_variates else network.hyper.config.variates
-        shape = GraphShape(look_back=network.spec.look_back, variates=variates, marks=network.spec.marks_width)
+        spec = network.spec
+        ahead = spec.horizon if spec.marks_ahead else 0
+        shape = GraphShape(look_back=spec.look_back, variates=variates, marks=spec.marks_width, marks_ahead=ahead)
         convert(network.module, shape, files / GRAPH_FILE)
         return Runtime(kind="onnx", file=GRAPH_FILE, opset=OPSET), onnx_runner(files / GRAPH_FILE)
     from safetensors.torch import save_file

@@ -76,7 +76,10 @@ def make_spec(
     """Join data facts and hyper-parameters. Raises DataError or HyperParameterError where they do not fit."""
     _check_scaler(prepared, architecture, hyper)
     _check_columns(prepared, architecture, hyper)
-    calendar = _calendar(hyper) if architecture.takes_marks and marks else None
+    reads_marks = architecture.takes_marks and architecture.reads_marks(hyper.config)
+    calendar = _calendar(hyper) if reads_marks and marks else None
+    if reads_marks and architecture.marks_ahead:
+        _check_marks_ahead(architecture, hyper, calendar)
     return ForecastSpec(
         look_back=hyper.config.look_back,
         horizon=hyper.config.horizon,
@@ -84,6 +87,8 @@ def make_spec(
         frequency=prepared.frequency,
         calendar=calendar,
         scaler=prepared.scaler,
+        marks_ahead=reads_marks and architecture.marks_ahead,
+        look_back_reason=architecture.look_back_reason(hyper.config),
     )
 
 
@@ -120,11 +125,22 @@ def _no_scaler(options: DataOptions) -> OptionError:
 
 
 def _check_scaler(prepared: Prepared, architecture: Architecture, hyper: HyperParameters) -> None:
-    """`use_norm` 0 is the one official switch that makes a network depend on the scaler; CARD always normalises."""
-    if prepared.scaler is None and not hyper.official.get("use_norm", 1):
+    reason = architecture.scaler_reason(hyper.config)
+    if prepared.scaler is None and reason is not None:
         raise DataError(
-            f"--scaler none: this {architecture.name} was trained with use_norm 0 and needs the training data's scaler",
+            f"--scaler none: this {architecture.name} {reason} and needs the training data's scaler",
             "give --data FILE --split NAME, or --scaler FILE.json",
+        )
+
+
+def _check_marks_ahead(architecture: Architecture, hyper: HyperParameters, calendar: Frequency | None) -> None:
+    """A network whose weights have a place for every mark must be fed exactly those."""
+    if calendar is None:
+        raise OptionError(f"--no-marks: {architecture.name} makes no forecast without the calendar", "leave it out")
+    if (wanted := hyper.official["time_emb_dim"]) != len(calendar.marks):
+        raise HyperParameterError(
+            f"freq: {str(calendar)!r} has {len(calendar.marks)} calendar marks, the network was trained with {wanted}",
+            "state the official `freq` of the training run, e.g. --set freq=h",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from export.artifact import FileEntry, Manifest, Metric, Official, Paper, Runtime, Signature, Source, TensorSpec
 from export.hyperparameters import HyperParameters
@@ -24,6 +25,7 @@ class ForecastFacts:
     runtime: Runtime
     files: dict[str, FileEntry]
     metrics: list[Metric]
+    backbone: dict[str, Any] | None = None  # LIFT's, see `export.forecast_backbone`
 
     def manifest(self, name: str, version: str) -> Manifest:
         """The manifest for a name and version."""
@@ -41,7 +43,7 @@ class ForecastFacts:
             signature=signature(self.spec),
             request=request_in_words(self.spec),
             pipeline=pipeline_in_words(self.spec),
-            settings=self.spec.settings(),
+            settings=self.spec.settings() | ({"backbone": self.backbone} if self.backbone else {}),
             runtime=self.runtime,
             files=self.files,
             metrics=self.metrics,
@@ -64,8 +66,16 @@ def signature(spec: ForecastSpec) -> Signature:
         dtype="INT64",
         shape=["batch", spec.look_back],
         unit="seconds since 1970-01-01, local wall clock",
-        meaning=f"one stamp a step, every {spec.frequency}; "
-        + ("left out: the forecast is made without the calendar" if spec.takes_marks else "checked, not read"),
+        meaning=f"one stamp a step, every {spec.frequency}; {_use_of_stamps(spec)}",
+        range="regular, ascending",
+        optional=not spec.marks_ahead,
+    )
+    future = TensorSpec(
+        name="future_timestamps",
+        dtype="INT64",
+        shape=["batch", spec.horizon],
+        unit="seconds since 1970-01-01, local wall clock",
+        meaning=f"stamps of the horizon; left out: they follow the history's, every {spec.frequency}",
         range="regular, ascending",
         optional=True,
     )
@@ -76,7 +86,14 @@ def signature(spec: ForecastSpec) -> Signature:
         unit=RAW,
         meaning=f"the {spec.horizon} steps that follow the history",
     )
-    return Signature(inputs=[history, timestamps], outputs=[forecast])
+    inputs = [history, timestamps, *([future] if spec.marks_ahead else [])]
+    return Signature(inputs=inputs, outputs=[forecast])
+
+
+def _use_of_stamps(spec: ForecastSpec) -> str:
+    if spec.marks_ahead:
+        return "the calendar of history and horizon is read from them"
+    return "left out: the forecast is made without the calendar" if spec.takes_marks else "checked, not read"
 
 
 def request_in_words(spec: ForecastSpec) -> str:
@@ -88,13 +105,17 @@ def request_in_words(spec: ForecastSpec) -> str:
 
 def pipeline_in_words(spec: ForecastSpec) -> list[str]:
     """What is done with it, step by step."""
-    steps = [f"take the last {spec.look_back} rows"]
+    reason = f": {spec.look_back_reason}" if spec.look_back_reason else ""
+    steps = [f"take the last {spec.look_back} rows{reason}"]
     if spec.scaler is None:
         steps.append("no scaler: the network normalises every window by itself")
     else:
         steps.append("scale each column: (value - mean) / std of the training rows, to float32")
     if spec.calendar is not None and spec.takes_marks:
-        steps.append(f"calendar marks from the wall clock: {', '.join(spec.calendar.marks)}, each in [-0.5, 0.5]")
+        where = " of history and horizon" if spec.marks_ahead else ""
+        steps.append(
+            f"calendar marks from the wall clock{where}: {', '.join(spec.calendar.marks)}, each in [-0.5, 0.5]"
+        )
     steps.append(f"network: {spec.horizon} steps for every column")
     if spec.scaler is not None:
         steps.append("undo the scaling: value * std + mean")

@@ -49,14 +49,19 @@ class HyperParameters:
 
 
 def gather(
-    architecture: Architecture, checkpoint: Checkpoint, stated: Stated, columns: int | None = None
+    architecture: Architecture,
+    checkpoint: Checkpoint,
+    stated: Stated,
+    columns: int | None = None,
+    known: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> HyperParameters:
     """Join all sources into one configuration. Raises HyperParameterError naming value, source and remedy.
 
     columns  number of columns of the training data, used for `enc_in` if nothing else states it
+    known    further sources by name, weaker than what was stated: LIFT's backbone
     """
     shapes = _from_tensors(architecture, checkpoint)
-    sources = [*_stated_sources(architecture, checkpoint.path, stated), (TENSORS, shapes)]
+    sources = [*_stated_sources(architecture, checkpoint.path, stated), *(known or {}).items(), (TENSORS, shapes)]
     if columns is not None:
         sources.append((DATA, {"enc_in": columns}))
     values: dict[str, Any] = {}

@@ -94,7 +94,7 @@ def plan_cases(source: WindowSource, *, any_variates: bool) -> list[Case]:
         Case("large-offset", history[:2] + FAR * _spread(history, spec), pair),
         Case("nearly-flat", _flattened(history[:2]), pair),
     ]
-    if spec.takes_marks:
+    if spec.takes_marks and not spec.marks_ahead:
         cases.append(Case("calendar-absent", history[2:4], None))
     if any_variates:
         marks = clock[:1] if spec.takes_marks else None

@@ -25,6 +25,7 @@ ARCHITECTURE = Architecture(
     build=build,
     translate=translate,
     restore=restore,
+    scaler_reason=lambda config: "continues its history with zeros, which are means of the training rows",
     reads_marks=lambda config: config.marks > 0,
     marks_ahead=True,
 )

@@ -25,6 +25,7 @@ ARCHITECTURE = Architecture(
     build=build,
     translate=translate,
     restore=restore,
+    scaler_reason=lambda config: "does not normalise its windows",
 )
 
 __all__ = ["ARCHITECTURE", "DLinear", "DLinearConfig", "config_from_tensors", "parse_config", "slots"]

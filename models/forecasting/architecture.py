@@ -63,6 +63,8 @@ class Architecture:
     takes_marks            forward(x_enc [B,L,N], x_mark_enc [B,L,M] | None), else forward(x_enc)
     reads_marks            whether this configuration of a network that can take marks reads them
     marks_ahead            x_mark_enc [B,L+H,M] goes on over the horizon, and there is no forecast without it
+    look_back_reason       why a configuration reads more history than its training window; None: it does not
+    scaler_reason          why a configuration cannot do without the training data's scaler; None: it can
     any_variates           weights depend neither on the number nor on the order of columns
     marker                 an official tensor name that no other architecture has
     parse_config           official hyper-parameters -> configuration; unknown names are ignored; raises ConfigError
@@ -91,3 +93,5 @@ class Architecture:
     restore: Callable[[Mapping[str, Tensor], Any], dict[str, Tensor]] | None = None
     reads_marks: Callable[[Any], bool] = lambda config: True
     marks_ahead: bool = False
+    look_back_reason: Callable[[Any], str | None] = lambda config: None
+    scaler_reason: Callable[[Any], str | None] = lambda config: None

@@ -25,6 +25,7 @@ ARCHITECTURE = Architecture(
     build=build,
     translate=translate,
     restore=restore,
+    scaler_reason=lambda config: None if config.use_norm else "was trained with use_norm 0",
 )
 
 __all__ = ["ARCHITECTURE", "ITransformer", "ITransformerConfig"]

@@ -71,7 +71,7 @@ class ExactEstimator(nn.Module):
         windows = (history - mean).unfold(-1, self.look_back, 1).flip(2)  # [B, N, L + 1, L], s: the one s steps before
         variance = windows.square().mean(dim=-1) - windows.mean(dim=-1).square()
         spread = torch.sqrt(variance.clamp(min=0) + FLOOR)
-        # The target's mean is 0, so a window's own mean drops out of the product: only its deviation is left to divide by.
+        # The target's mean is 0, so a window's own mean drops out of the product; its deviation is left to divide by.
         products = torch.einsum("bit,bjst->bijs", target, windows) / self.look_back
         return choose(products / spread.unsqueeze(1), self.leaders)
 

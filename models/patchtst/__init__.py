@@ -25,6 +25,7 @@ ARCHITECTURE = Architecture(
     build=build,
     translate=translate,
     restore=restore,
+    scaler_reason=lambda config: None if config.revin else "was trained with revin 0",
 )
 
 __all__ = ["ARCHITECTURE", "PatchTST", "PatchTSTConfig", "config_from_tensors", "parse_config", "slots"]
