@@ -24,6 +24,7 @@ SERVICES = {
     "gateway": "services.gateway:Gateway",
     "forecast": "services.forecast:Forecast",
     "llm": "services.llm:Llm",
+    "watermark": "services.watermark:Watermark",
     "text-detect": "services.text_detect:TextDetect",
 }
 _EXAMPLE = "Example: pressroom serve gateway --port 3000 --grpc-port 3001"

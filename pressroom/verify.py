@@ -47,14 +47,13 @@ def register(app: typer.Typer) -> None:
 
 def _verify_artifact(target: str, as_json: bool) -> int:
     """Open (which checks all digests), repeat the certificate's cases and the example. 0 if all hold, else 1."""
-    from export.llm_manifest import FAMILY
     from pressroom.inspect import open_named
     from pressroom.verify_llm import verify_llm
+    from pressroom.verify_watermark import verify_watermark
 
     artifact = open_named(target)
-    return (
-        verify_llm(artifact, as_json) if artifact.manifest.family == FAMILY else _verify_forecaster(artifact, as_json)
-    )
+    of_family = {"llm": verify_llm, "watermark": verify_watermark}
+    return of_family.get(artifact.manifest.family, _verify_forecaster)(artifact, as_json)
 
 
 def _verify_forecaster(artifact: Artifact, as_json: bool) -> int:

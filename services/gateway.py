@@ -11,10 +11,11 @@ from services.forecast import ForecastFamily
 from services.generation.pool import EnginePool
 from services.llm import LlmFamily
 from services.text_detect import TextDetectFamily
+from services.watermark import WatermarkFamily
 
 _ENGINES = EnginePool()  # a language model is in memory once, whichever families use it
 
 
-@pressroom_service(ForecastFamily(), LlmFamily(_ENGINES), TextDetectFamily(_ENGINES))
+@pressroom_service(ForecastFamily(), LlmFamily(_ENGINES), TextDetectFamily(_ENGINES), WatermarkFamily(_ENGINES))
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""

@@ -50,6 +50,7 @@ class Call:
         "ended",
         "finished",
         "interactive",
+        "key_id",
         "model",
         "named_deadline",
         "pinned_version",
@@ -70,6 +71,7 @@ class Call:
         self.interactive = True  # False: priority `batch`, served after interactive requests
         self.pinned_version: str | None = None  # X-Model-Version, for requests that name none
         self.traceparent: str | None = None  # the caller's trace
+        self.key_id: str | None = None  # whose API key it came with, where there are keys
         self.model: ServedModel | None = None
         self.batch_rows = 0
         self.restart()

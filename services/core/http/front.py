@@ -76,7 +76,7 @@ class Front:
 
     async def _admitted(self, route: Route, exchange: Exchange, params: dict[str, str]) -> Response | None:
         admission = self._gate.admit(route.scope, exchange.secret(), exchange.local_address)
-        exchange.key_id = admission.key_id
+        exchange.key_id = exchange.call.key_id = admission.key_id
         exchange.extra_headers += [(k.encode(), v.encode()) for k, v in admission.headers.items()]
         exchange.read_wishes()
         if route.probe:

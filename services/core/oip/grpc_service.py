@@ -172,7 +172,7 @@ class InferenceService:
             if self._repository.draining:
                 raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
             admission = self._gate.admit("infer", _secret(sent), self._settings.host)
-            key_id = admission.key_id
+            key_id = call.key_id = admission.key_id
             context.set_trailing_metadata((("x-request-id", call.request_id), *admission.headers.items()))
             _read_wishes(call, sent)
             with self._gate.inside():
