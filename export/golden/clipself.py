@@ -19,9 +19,9 @@ from export.golden.outputs import compare_outputs
 from models.clipself import checkpoint, image, regions
 from models.clipself.clip import Clip, build
 from models.clipself.config import parse_config
-from models.clipself.labels import join
 from models.clipself.position import resample_positions, rotary_table
 from models.clipself.roi_align import roi_align
+from models.clipself.text import join
 from models.clipself.tokenizer import ClipTokenizer
 
 Made = dict[str, Tensor]

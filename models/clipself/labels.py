@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-
-from torch import Tensor
-from torch.nn import functional
+from collections.abc import Sequence
 
 from models.clipself.tokenizer import END, START
 
@@ -75,15 +72,17 @@ TEMPLATES: tuple[str, ...] = (
     "a painting of the {}.",
     "a painting of a {}.",
 )
+PREFIX = "This is "  # before prompts that begin with "a" or "the", as the official evaluation writes them
+OFFICIAL: tuple[str, ...] = tuple(f"{PREFIX}{text}" if text.startswith(("a", "the")) else text for text in TEMPLATES)
 _SPECIAL = re.compile(f"{re.escape(START)}|{re.escape(END)}", re.IGNORECASE)
+_PLACES = re.compile(r"\{[^{}]*\}?|\}")
 
 
-def prompts(label: str, templates: Sequence[str] = TEMPLATES) -> list[str]:
-    """One prompt a template: `{}` is the label, `{article}` a or an; "This is " before "a ..." and "the ..."."""
+def prompts(label: str, templates: Sequence[str] = OFFICIAL) -> list[str]:
+    """One prompt a template: `{}` is the label, `{article}` a or an. Nothing else in a template has a meaning."""
     name = label_text(label)
-    article = "an" if name[:1] in "aeiou" and name else "a"
-    made = [template.format(name, article=article) for template in templates]
-    return [f"This is {text}" if text.startswith(("a", "the")) else text for text in made]
+    article = "an" if name and name[0] in "aeiou" else "a"
+    return [template.replace("{article}", article).replace("{}", name) for template in templates]
 
 
 def label_text(label: str) -> str:
@@ -92,14 +91,7 @@ def label_text(label: str) -> str:
     return plain.replace("_", " ").replace("/", " or ").lower().strip().rstrip(". ")
 
 
-def ensemble(embed: Callable[[Sequence[str]], Tensor], label: str, templates: Sequence[str] = TEMPLATES) -> Tensor:
-    """The label's embedding [E], unit norm: every prompt's normalised, their mean normalised again.
-
-    embed  texts -> embeddings float32 [n, E], not normalised
-    """
-    return join(embed(prompts(label, templates)))
-
-
-def join(embeddings: Tensor) -> Tensor:
-    """Embeddings of a label's prompts [..., P, E] -> one embedding [..., E], unit norm."""
-    return functional.normalize(functional.normalize(embeddings, dim=-1).mean(dim=-2), dim=-1)
+def is_template(text: str) -> bool:
+    """Whether a text has one place for the label, and no other than that and `{article}`."""
+    places = _PLACES.findall(text)
+    return places.count("{}") == 1 and all(place in ("{}", "{article}") for place in places)

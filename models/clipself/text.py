@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from models.clipself.config import TextConfig
 from models.clipself.transformer import ResidualBlock
@@ -34,3 +35,9 @@ class TextTower(nn.Module):
         end = ids.argmax(dim=-1, keepdim=True).unsqueeze(-1).expand(-1, -1, x.shape[-1])
         text: Tensor = self.norm(x).gather(1, end).squeeze(1) @ self.projection
         return text
+
+
+def join(embeddings: Tensor) -> Tensor:
+    """Embeddings of a label's prompts [..., P, E] -> one embedding [..., E], unit norm: each normalised, their mean
+    normalised again."""
+    return functional.normalize(functional.normalize(embeddings, dim=-1).mean(dim=-2), dim=-1)
