@@ -32,7 +32,7 @@ class RuntimeChoice(StrEnum):
     torch = "torch"
 
 
-Architecture = Annotated[str, typer.Argument(help="The network: itransformer or card.")]
+Architecture = Annotated[str, typer.Argument(help="The network: itransformer, card, lift, arm, patchtst or dlinear.")]
 CheckpointFile = Annotated[Path, typer.Argument(exists=True, help="Official checkpoint.pth, or .safetensors.")]
 Name = Annotated[str, typer.Option(help="Name of the artifact in the model store.")]
 Version = Annotated[str | None, typer.Option(help="Its version. Default: the next whole number.")]
@@ -62,6 +62,12 @@ Columns = Annotated[
 ]
 Marks = Annotated[bool, typer.Option(help="Feed calendar marks to a network that can read them.")]
 Runs = Annotated[RuntimeChoice, typer.Option(help="What runs the weights.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[:VERSION]", help="lift: the stored artifact it is put around; gives its hyper-parameters."
+    ),
+]
 Evaluate = Annotated[bool, typer.Option(help="Measure MSE and MAE on the split's test rows.")]
 Text = Annotated[
     bool, typer.Option("--llm", help="The embedded language model too, dense and pruned: minutes the first time.")
@@ -83,6 +89,7 @@ def forecast(
     freq: Freq = None,
     columns: Columns = None,
     marks: Marks = True,
+    backbone: Backbone = None,
     runtime: Runs = RuntimeChoice.onnx,
     evaluate: Evaluate = False,
     as_json: AsJson = False,
@@ -99,6 +106,7 @@ def forecast(
             checkpoint=checkpoint,
             name=name,
             version=version,
+            backbone=backbone,
             stated=Stated(flags=flags or (), config=config, settings=settings),
             data=DataOptions(data=data, split=split, scaler=scaler, freq=freq, columns=named, marks=marks),
             runtime=runtime.value,
