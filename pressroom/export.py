@@ -10,6 +10,8 @@ import typer
 
 from pressroom.export_llm import EXAMPLE as LLM_EXAMPLE
 from pressroom.export_llm import llm
+from pressroom.export_text_detect import EXAMPLE as DETECT_EXAMPLE
+from pressroom.export_text_detect import text_detect
 from pressroom.export_watermark import EXAMPLE as WATERMARK_EXAMPLE
 from pressroom.export_watermark import watermark
 from pressroom.output import console, print_json, progress_bar
@@ -137,6 +139,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(epilog=_FORECAST)(forecast)
     group.command(epilog=LLM_EXAMPLE)(llm)
+    group.command("text-detect", epilog=DETECT_EXAMPLE)(text_detect)
     group.command(epilog=WATERMARK_EXAMPLE)(watermark)
     group.command(epilog=_BUNDLED)(bundled)
     app.add_typer(group, name="export", epilog=_FORECAST)

@@ -7,32 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from export.artifact import EXAMPLE, Artifact, ArtifactError
-from models.dna_gpt.detector import DetectorSpec, Mode
+from models.dna_gpt.detector import DetectorSpec
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
-from services.core.errors import ApiError
 from services.core.model import Json, ServedModel, Task
 from services.core.settings import Settings
-from services.generation.pool import EngineHold, EnginePool, NamedGenerator
+from services.generation.pool import EnginePool
 from services.text_detect_metrics import DetectMetrics
-from services.text_detect_schema import DetectRequest as RequestSchema
-from services.text_detect_schema import DetectResponse, example_request
-from services.text_detection.answer import judged_text, refused_text
-from services.text_detection.asking import Asked, Asker, Work, together
-from services.text_detection.black_box import BlackBox
-from services.text_detection.judging import Prepared, judge, prepare
-from services.text_detection.request import DetectRequest, SentText, read_request
+from services.text_detect_schema import DetectRequest, DetectResponse, example_request
+from services.text_detection.detection import Detection
+from services.text_detection.generator import hold_generator
+from services.text_detection.request import read_request
 from services.text_detection.upstream import UpstreamOptions
-from services.text_detection.white_box import WhiteBox
 
 ROUTE = "/v1/text/detect"
-_OWN_GRAPH = {"llm_backend": "onnx", "llm_torch_folder": ""}  # thresholds hold for the arithmetic they were made with
 _CLOSING: set[asyncio.Task[None]] = set()
 
 
@@ -43,17 +37,10 @@ class TextDetectModel(ServedModel):
 
     def __init__(self, artifact: Artifact, spec: DetectorSpec, settings: Settings, engines: EnginePool) -> None:
         super().__init__(artifact)
-        self.spec = spec
+        upstream = UpstreamOptions.of(settings)
         self.detect_metrics = DetectMetrics(self.name, self.version, self.metrics)
-        options = UpstreamOptions.of(settings)
-        hold = _hold(spec, settings, engines, self.detect_metrics)
-        white = WhiteBox(hold, spec)
-        self._askers: dict[Mode, Asker] = {"white_box": white}
-        if options is not None:
-            self._askers["black_box"] = BlackBox(options, spec)
-        self._tokenizer = hold.engine.tokenizer.literal()
-        self._context = white.context
-        self._slots = settings.llm_slots
+        hold = hold_generator(spec, settings, engines, self.detect_metrics)
+        self.detection = Detection(spec, hold, upstream, self.detect_metrics)
         self._most_texts = settings.text_detect_max_texts
         self._timeout_s = settings.llm_timeout_ms / 1000
 
@@ -61,24 +48,14 @@ class TextDetectModel(ServedModel):
         """The JSON route; see `services.text_detect_schema`."""
         if call.deadline is not None and not call.named_deadline:
             call.deadline = call.started + self._timeout_s  # text takes longer than other answers
-        wanted = read_request(request, self.spec, self._most_texts)
-        asker, work = self._asker(wanted.mode), Work()
-        places = asyncio.Semaphore(max(1, self._slots // max(1, wanted.regenerations)))
-        texts = await together(self._one(text, wanted, asker, call, work, places) for text in wanted.texts)
-        work.finish(call)
-        return {
-            "mode": wanted.mode,
-            "generator": vars(self.spec.generator) | {"upstream": asker.upstream or None},
-            "partial": any(text["regenerations"]["failures"] for text in texts),
-            "texts": texts,
-        }
+        return await self.detection.answer(read_request(request, self.detection.spec, self._most_texts), call)
 
     async def warm_up(self) -> None:
         """Answer the artifact's example, which needs no regeneration; then make one."""
         await super().warm_up()
         request = {**self.artifact.read_json(EXAMPLE)["request"], "regenerations": 1}
         (text,) = (await self.answer(request, Call(ROUTE, "none", "warm-up")))["texts"]
-        if text["regenerations"]["used"] != 1:
+        if text["scores"]["w_score"] is None:
             raise self.not_reproduced()
 
     def numbers(self, answer: Json) -> npt.NDArray[np.float64]:
@@ -87,11 +64,11 @@ class TextDetectModel(ServedModel):
         return np.array(scores, dtype=np.float64)
 
     def describe(self) -> Json:
-        return super().describe() | {"modes": list(self._askers)}
+        return super().describe() | {"modes": self.detection.modes}
 
     def announce(self, routes: list[str]) -> None:
         super().announce(routes)
-        self.detect_metrics.announce()
+        self.detect_metrics.begin()
 
     def retire(self) -> None:
         """No longer served: what was accepted is finished; the engine goes on if another model holds it."""
@@ -101,40 +78,7 @@ class TextDetectModel(ServedModel):
         closing.add_done_callback(_CLOSING.discard)
 
     async def close(self) -> None:
-        for asker in self._askers.values():
-            await asker.close()
-
-    def _asker(self, mode: Mode) -> Asker:
-        asker = self._askers.get(mode)
-        if asker is None:
-            raise ApiError(
-                "not_supported",
-                f"mode {mode}: this server knows no endpoint to ask",
-                field="mode",
-                hint="the operator sets text_detect_upstream_url and text_detect_upstream_model; or use white_box",
-            )
-        return asker
-
-    async def _one(
-        self, sent: SentText, request: DetectRequest, asker: Asker, call: Call, work: Work, places: asyncio.Semaphore
-    ) -> Json:
-        """The answer about one text; a few of a request at a time, so that it leaves room for others."""
-        async with places:
-            prepared = await asyncio.to_thread(prepare, sent.text, self.spec, self._tokenizer, self._context)
-            if prepared.parts is None:
-                answer = refused_text(sent, prepared, request)
-            else:
-                asked = await asker.ask(prepared.parts, request.regenerations, call, work)
-                answer = await asyncio.to_thread(self._judged, sent, prepared, asked, request, asker.upstream)
-                for reason, count in asked.failures.items():
-                    self.detect_metrics.failed(reason, count)
-        self.detect_metrics.answered(request.mode, answer["verdict"], answer["regenerations"]["used"])
-        return answer
-
-    def _judged(self, sent: SentText, prepared: Prepared, asked: Asked, request: DetectRequest, upstream: str) -> Json:
-        scores = asked.reading.scores()
-        judged = judge(prepared, asked, scores, request, self.spec, upstream)
-        return judged_text(sent, prepared, asked, judged, scores, request)
+        await self.detection.close()
 
 
 class TextDetectFamily:
@@ -142,7 +86,7 @@ class TextDetectFamily:
 
     name: ClassVar[str] = "text-detect"
     tasks: ClassVar[Sequence[Task]] = (
-        Task(route=ROUTE, request=RequestSchema, response=DetectResponse, example=example_request()),
+        Task(route=ROUTE, request=DetectRequest, response=DetectResponse, example=example_request()),
     )
 
     def __init__(self, engines: EnginePool | None = None) -> None:
@@ -154,13 +98,6 @@ class TextDetectFamily:
         except (KeyError, ValueError, TypeError) as fault:
             raise ArtifactError(f"{artifact.tag}: settings are not a detector's: {fault}", "export it again") from None
         return TextDetectModel(artifact, spec, settings, self._engines)
-
-
-def _hold(spec: DetectorSpec, settings: Settings, engines: EnginePool, observer: Any) -> EngineHold:
-    """The engine of the detector's generator, which must be the very artifact the detector was made for."""
-    named = spec.generator
-    generator = NamedGenerator(named.name, named.version, named.digest).open()
-    return engines.hold(generator, settings.model_copy(update=_OWN_GRAPH), observer)
 
 
 @pressroom_service(TextDetectFamily())

@@ -18,9 +18,10 @@ from models.dna_gpt.white_box import WhiteBoxReading, read_white_box
 
 @dataclass(frozen=True)
 class Regeneration:
-    """A continuation of the given part: its text, and for white box its tokens' log-probabilities."""
+    """A continuation of the given part: its text, and for white box its tokens with their log-probabilities."""
 
     text: str
+    tokens: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()
 
 

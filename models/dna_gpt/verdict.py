@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from models.dna_gpt.traits import traits
 
 Verdict = Literal["machine", "human", "inconclusive", "too_short", "unsupported_script"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 FEWEST_WORDS = 50  # of a text; half of them are judged
 FEWEST_DISTINCT = 25  # different ones: a word said a hundred times is no text

@@ -76,7 +76,7 @@ class WhiteBox:
             texts.append(piece.text)
             scores.extend(piece.scores)
         _note(generation, work)
-        return Regeneration("".join(texts), tuple(score.logprob for score in scores))
+        return Regeneration("".join(texts), tuple(s.token for s in scores), tuple(s.logprob for s in scores))
 
 
 def _note(generation: Generation, work: Work) -> None:
