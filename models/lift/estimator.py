@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from models.lift.spectrum import RealFourier
 
 FLOOR = 1e-8  # added to the variance, inside the square root
+STRETCH = 2.0**26  # the ONNX optimizer takes 1e-8 for 0 and drops the addition; a power of 4 changes no bit of the root
 
 
 class Leaders(NamedTuple):
@@ -33,8 +34,13 @@ def normalise(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Over the last axis: (x - mean) / sqrt(variance + 1e-8), the mean, the divisor."""
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
-    spread = torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + FLOOR)
+    spread = deviation(centred.square().mean(dim=-1, keepdim=True))
     return centred / spread, mean, spread
+
+
+def deviation(variance: Tensor) -> Tensor:
+    """sqrt(variance + 1e-8)."""
+    return torch.sqrt(variance * STRETCH + FLOOR * STRETCH) / STRETCH**0.5
 
 
 class LiveEstimator(nn.Module):
@@ -70,7 +76,7 @@ class ExactEstimator(nn.Module):
         target, mean, _ = normalise(history[..., -self.look_back :])  # [B, N, L]
         windows = (history - mean).unfold(-1, self.look_back, 1).flip(2)  # [B, N, L + 1, L], s: the one s steps before
         variance = windows.square().mean(dim=-1) - windows.mean(dim=-1).square()
-        spread = torch.sqrt(variance.clamp(min=0) + FLOOR)
+        spread = deviation(variance.clamp(min=0))
         # The target's mean is 0, so a window's own mean drops out of the product; its deviation is left to divide by.
         products = torch.einsum("bit,bjst->bijs", target, windows) / self.look_back
         return choose(products / spread.unsqueeze(1), self.leaders)
