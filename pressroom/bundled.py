@@ -1,4 +1,6 @@
-"""The two checkpoints that come with the repository, pressed with their training data and recorded test errors.
+"""The checkpoints that come with the repository, pressed with their training data and recorded test errors.
+
+Two forecasters, and on request the plug-ins trained with our recipes: LIFT around either of them, and ARM.
 
 A second call finds the work done (`pressroom.stamps`). Any edit to the exporter or the networks presses again; the
 same bytes give the same version.
@@ -27,11 +29,12 @@ OTHER_FAMILIES = ("llm", "prune")  # how the names of exporters begin that forec
 
 @dataclass(frozen=True)
 class Bundled:
-    """One bundled checkpoint: artifact name, architecture, and the files' common stem."""
+    """One bundled checkpoint: artifact name, architecture, the files' common stem, and the artifact LIFT is around."""
 
     name: str
     architecture: str
     stem: str
+    backbone: str | None = None
 
     @property
     def checkpoint(self) -> Path:
@@ -46,13 +49,20 @@ BUNDLED = (
     Bundled("itransformer-etth1", "itransformer", "itransformer_etth1_96_96"),
     Bundled("card-etth1", "card", "card_etth1_96_96"),
 )
+PLUGINS = (
+    Bundled("lift-itransformer-etth1", "lift", "lift_itransformer_etth1_96_96", "itransformer-etth1"),
+    Bundled("lift-card-etth1", "lift", "lift_card_etth1_96_96", "card-etth1"),
+    Bundled("arm-etth1", "arm", "arm_etth1_96_96"),
+)
+WRAPPING = ("lift", "arm", "itransformer", "card", "patchtst", "dlinear")  # folders a plug-in's network comes from
 
 
-def press_bundled(report: Report = silent) -> list[Stored]:
+def press_bundled(report: Report = silent, *, plugins: bool = False) -> list[Stored]:
     """Press (or find pressed) every bundled checkpoint. Raises OptionError outside a clone of the repository."""
     if not TRAINING_CSV.exists():
         raise OptionError("the bundled checkpoints are not here", "run this in a clone of the repository")
-    return [up_to_date(one) or _press(one, report) for one in BUNDLED]
+    chosen = (*BUNDLED, *PLUGINS) if plugins else BUNDLED
+    return [up_to_date(one) or _press(one, report) for one in chosen]
 
 
 def up_to_date(one: Bundled) -> Stored | None:
@@ -70,6 +80,7 @@ def _press(one: Bundled, report: Report) -> Stored:
         architecture=one.architecture,
         checkpoint=one.checkpoint,
         name=one.name,
+        backbone=one.backbone,
         stated=Stated(config=one.config),
         data=DataOptions(data=TRAINING_CSV, split=SPLIT),
         evaluate=True,
@@ -82,7 +93,8 @@ def _press(one: Bundled, report: Report) -> Stored:
 
 def _recipe(one: Bundled) -> str:
     """Digest of all an export of this checkpoint depends on."""
-    folders = ("export", "models/forecasting", f"models/{one.architecture}")
+    networks = WRAPPING if one in PLUGINS else (one.architecture,)
+    folders = ("export", "models/forecasting", *(f"models/{network}" for network in networks))
     sources = [path for folder in folders for path in sorted((ROOT / folder).glob("*.py"))]
     own = [path for path in sources if not path.name.startswith(OTHER_FAMILIES)]
     return stamps.recipe((one.checkpoint, one.config, TRAINING_CSV, *own), versions())
@@ -97,5 +109,5 @@ def _recorded_metrics(one: Bundled) -> tuple[Metric, ...]:
             {"name": name, "value": value, "data": TRAINING_CSV.name, "split": f"test ({SPLIT})", "origin": origin}
         )
         for origin, key in sources
-        for name, value in document[key].items()
+        for name, value in document.get(key, {}).items()
     )

@@ -74,6 +74,7 @@ Evaluate = Annotated[bool, typer.Option(help="Measure MSE and MAE on the split's
 Text = Annotated[
     bool, typer.Option("--llm", help="The embedded language model too, dense and pruned: minutes the first time.")
 ]
+Plugins = Annotated[bool, typer.Option("--plugins", help="LIFT around both forecasters, and ARM, too.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
 
@@ -118,13 +119,13 @@ def forecast(
     _show(pressed, as_json)
 
 
-def bundled(text: Text = False, as_json: AsJson = False) -> None:
+def bundled(text: Text = False, plugins: Plugins = False, as_json: AsJson = False) -> None:
     """Press the two checkpoints that come with the repository; what is up to date already is left alone."""
     with progress_bar() as report:
         from pressroom.bundled import press_bundled
         from pressroom.bundled_llm import press_twins
 
-        found = press_bundled(report) + (press_twins(report) if text else [])
+        found = press_bundled(report, plugins=plugins) + (press_twins(report) if text else [])
     if as_json:
         print_json([{"tag": s.tag, "digest": s.digest, "unchanged": s.unchanged} for s in found])
         return
