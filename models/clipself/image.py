@@ -76,7 +76,7 @@ def fvit_pixels(pixels: Pixels, size: int) -> tuple[Array, tuple[int, int], Arra
     """
     height, width = pixels.shape[:2]
     scale = min(size / max(height, width), size / min(height, width))
-    new_width, new_height = int(width * scale + 0.5), int(height * scale + 0.5)
+    new_width, new_height = max(int(width * scale + 0.5), 1), max(int(height * scale + 0.5), 1)
     image = Image.fromarray(pixels).resize((new_width, new_height), Image.Resampling.BILINEAR, reducing_gap=None)
     values = (np.asarray(image, dtype=np.float32) - _FVIT_MEAN) / _FVIT_STD
     padded = np.zeros((size, size, 3), dtype=np.float32)

@@ -54,7 +54,8 @@ def correct(boxes: Array, deltas: Array, stds: tuple[float, ...], limits: Grid) 
     half_height = height * np.exp(np.clip(dh, -_RATIO_CLIP, _RATIO_CLIP)) * np.float32(0.5)
     moved = np.stack([x - half_width, y - half_height, x + half_width, y + half_height], axis=-1)
     bound = np.array([limits[1], limits[0], limits[1], limits[0]], dtype=np.float32)
-    return np.clip(moved, 0, bound).astype(np.float32)
+    inside: Array = np.clip(moved, 0, bound).astype(np.float32)
+    return inside
 
 
 class Proposer:
@@ -121,8 +122,8 @@ def select(
 ) -> Found:
     """Corrected boxes in original pixels, thresholds, suppression within each label (or among all), the best few."""
     fx, fy = factors
-    boxes: Array = correct(judged.proposals, judged.deltas, spec.stds, valid)
-    boxes = boxes / np.array([fx, fy, fx, fy], dtype=np.float32)
+    corrected = correct(judged.proposals, judged.deltas, spec.stds, valid)
+    boxes: Array = corrected / np.array([fx, fy, fx, fy], dtype=np.float32)
     found = scores[:, :-1]
     rows, labels = np.nonzero(found > wanted.thresholds)
     box, score = boxes[rows], found[rows, labels]

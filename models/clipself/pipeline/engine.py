@@ -176,7 +176,8 @@ def _masked(dense: Array, masks: Mask | None) -> Array | None:
         return None
     flat = masks.reshape(len(masks), -1).astype(np.float32)
     summed: Array = flat @ dense.reshape(len(dense), -1).T
-    return summed / np.maximum(flat.sum(axis=1, keepdims=True), 1)
+    mean: Array = summed / np.maximum(flat.sum(axis=1, keepdims=True), 1)
+    return mean
 
 
 def _nothing(width: int) -> Judged:

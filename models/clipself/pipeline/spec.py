@@ -93,6 +93,10 @@ class DetectSpec:
         least = 4 * self.patch_size if self.detector is not None else self.patch_size
         return max(least, math.ceil((size or self.size) / self.patch_size) * self.patch_size)
 
+    def side_of_whole(self, size: int | None) -> int:
+        """The same for whole images, which are judged at the native size."""
+        return math.ceil((size or self.native_size) / self.patch_size) * self.patch_size
+
     def settings(self) -> dict[str, Any]:
         """As the manifest stores it."""
         return asdict(self)
