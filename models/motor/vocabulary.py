@@ -1,22 +1,25 @@
 """A patient's events as bags of dictionary tokens (femr 0.2.3; the layout of `dictionary.msgpack`).
 
 An event's bag holds its code and every ancestor that is in the dictionary, each weighing 1 / their number, and a token
-each for its numeric value (half-open bins shared by all codes), its text value and its unit, weighing 1. An event is
-dropped if it has no token, or if all of its tokens were already seen on the same calendar day. Weights and standardised
-ages are rounded to half precision, as the published pipeline stores them.
+each for its numeric value (half-open bins), its text value and its unit, weighing 1. An event is dropped if it has no
+token, or if all of its tokens were already seen on the same calendar day. Weights and standardised ages are rounded to
+half precision, as the published pipeline stores them.
+
+Whose values an entry of the dictionary speaks of is a matter of layout (`models.motor.values`).
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from models.motor.values import values_of
 
 SECONDS_A_DAY = 86400.0
 
@@ -57,6 +60,8 @@ class Ontology:
 
     def ancestors(self, code: str) -> frozenset[str]:
         """The code and everything above it; a cycle in the map is walked once."""
+        if code not in self._parents:  # not kept: callers may ask for any number of unknown codes
+            return frozenset((code,))
         found = self._known.get(code)
         if found is None:
             seen, open_codes = {code}, [code]
@@ -73,37 +78,26 @@ class Vocabulary:
 
     def __init__(self, dictionary: Mapping[str, Any], ontology: Ontology) -> None:
         self.ontology = ontology
-        self.codes: dict[str, int] = {}
-        self.texts: dict[str, int] = {}
-        bins: list[tuple[float, int]] = []
-        for i, entry in enumerate(_entries(dictionary)):
-            kind = entry.get("type")
-            if kind == "code":
-                self.codes[str(entry["code_string"])] = i
-            elif kind == "text":
-                self.texts[str(entry["text_string"])] = i
-            elif kind == "numeric":
-                bins.append((float(entry["val_start"]), i))
-        bins.sort()
-        self._starts, self._bins = [start for start, _ in bins[1:]], [i for _, i in bins]
+        entries = _entries(dictionary)
+        self.size = len(entries)
+        self.codes = {str(e["code_string"]): i for i, e in enumerate(entries) if e.get("type") == "code"}
+        self._values = values_of(entries)
         self.hierarchical = bool(dictionary.get("is_hierarchical", True))
         self._mean, self._std = _age_statistics(dictionary)
 
     def bag(self, event: Event) -> tuple[list[int], list[float]]:
         """Token ids, ascending, and their weights; empty if nothing of the event is known."""
-        names = self.ontology.ancestors(event.code) if self.hierarchical else (event.code,)
-        known = [self.codes[name] for name in names if name in self.codes]
-        found = dict.fromkeys(known, _half(1 / len(known))) if known else {}
-        found |= dict.fromkeys(self._values(event), 1.0)
+        value_tokens = self._values.tokens(event.code, event.numeric_value, event.text_value, event.unit)
+        if self._values.instead_of_code and (event.numeric_value is not None or event.text_value is not None):
+            found = dict.fromkeys(value_tokens, 1.0)
+        else:
+            found = self._code_tokens(event.code) | dict.fromkeys(value_tokens, 1.0)
         return sorted(found), [found[token] for token in sorted(found)]
 
-    def _values(self, event: Event) -> Iterable[int]:
-        if event.numeric_value is not None and self._bins:
-            yield self._bins[bisect_right(self._starts, event.numeric_value)]
-        unit = None if event.unit is None else event.unit.lower().replace(" ", "")
-        for text in (event.text_value, unit):
-            if text is not None and text in self.texts:
-                yield self.texts[text]
+    def _code_tokens(self, code: str) -> dict[int, float]:
+        names = self.ontology.ancestors(code) if self.hierarchical else (code,)
+        known = [self.codes[name] for name in names if name in self.codes]
+        return dict.fromkeys(known, _half(1 / len(known))) if known else {}
 
     def positions(self, events: Sequence[Event], birth: datetime) -> list[Position]:
         """The positions of events in time order."""
