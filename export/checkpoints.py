@@ -12,7 +12,7 @@ People's files vary: a bare state dict, `{model: ...}`, `{model, model_optim}`, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,16 @@ class Checkpoint:
     source: Source
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read an official checkpoint. Raises CheckpointFileError saying what is wrong with the file and what to do."""
+def read_checkpoint(path: Path, ignore: Collection[str] = ()) -> Checkpoint:
+    """Read an official checkpoint. Raises CheckpointFileError saying what is wrong with the file and what to do.
+
+    ignore  names that may be there and are no weights: left out, whatever they hold
+    """
     form = sniff(path)
     loaded = load_safetensors(path) if form == "safetensors" else load_pth(path)
     notes: list[str] = []
-    state = _named_tensors(_strip(_unwrap(loaded, notes), notes), notes)
+    named = _strip(_unwrap(loaded, notes), notes)
+    state = _named_tensors({name: value for name, value in named.items() if name not in ignore}, notes)
     source = Source(file=path.name, format=form, sha256=sha256_file(path), tensors=len(state), notes=notes)
     return Checkpoint(path, state, source)
 

@@ -123,7 +123,7 @@ def select(
     """Corrected boxes in original pixels, thresholds, suppression within each label (or among all), the best few."""
     fx, fy = factors
     corrected = correct(judged.proposals, judged.deltas, spec.stds, valid)
-    boxes: Array = corrected / np.array([fx, fy, fx, fy], dtype=np.float32)
+    boxes = np.divide(corrected, np.array([fx, fy, fx, fy], dtype=np.float32))
     found = scores[:, :-1]
     rows, labels = np.nonzero(found > wanted.thresholds)
     box, score = boxes[rows], found[rows, labels]
