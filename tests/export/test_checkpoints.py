@@ -83,6 +83,14 @@ def test_other_float_types_become_float32_and_the_manifest_says_so(checkpoint: C
     assert found.source.notes == [f"2 {str(dtype).removeprefix('torch.')} tensors converted to float32"]
 
 
+def test_complex_weights_stay_complex(checkpoint: Checkpoint) -> None:
+    weight = torch.complex(torch.rand(2), torch.rand(2))
+    found = read_checkpoint(checkpoint({"mix": weight, "wide": weight.to(torch.complex128)}))
+    assert torch.equal(found.state["mix"], weight)
+    assert torch.equal(found.state["wide"], weight)
+    assert found.source.notes == ["1 complex128 tensors converted to complex64"]
+
+
 def test_batch_norm_counters_stay_integers(checkpoint: Checkpoint) -> None:
     counter = {"norm.num_batches_tracked": torch.tensor(7)}
     assert read_checkpoint(checkpoint(STATE | counter)).state["norm.num_batches_tracked"].dtype == torch.int64
@@ -98,7 +106,7 @@ def test_batch_norm_counters_stay_integers(checkpoint: Checkpoint) -> None:
         ({1: torch.zeros(1)}, "key 1"),
         ({"a": torch.zeros(2, dtype=torch.int32)}, "tensor a is int32, expected floating-point"),
         ({"a": torch.zeros(2, dtype=torch.bool)}, "tensor a is bool"),
-        ({"a": torch.zeros(2, dtype=torch.complex64)}, "tensor a is complex64"),
+        ({"a": torch.zeros(2, dtype=torch.complex64) + torch.nan}, "tensor a holds NaN"),
         ({"a": torch.eye(3).to_sparse()}, "tensor a is a sparse"),
         ({"a": torch.tensor([1.0, float("nan")])}, "tensor a holds NaN"),
         ({"a": torch.tensor([1e300], dtype=torch.float64)}, "tensor a holds NaN or infinite values"),

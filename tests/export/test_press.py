@@ -192,7 +192,7 @@ def test_a_name_the_store_cannot_hold_is_misuse(press_small: Press, name: str) -
 
 
 def test_an_unknown_architecture_is_misuse(small_job: Job, home: Path) -> None:
-    with pytest.raises(OptionError, match="expected one of card, itransformer"):
+    with pytest.raises(OptionError, match="expected one of arm, card, dlinear, itransformer"):
         press(replace(small_job(), architecture="prophet"))
 
 

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from forecasters import ROOT, Bundled
+from forecasters import ROOT, SMALL, Bundled
+from safetensors.torch import load_file
 from torch import Tensor
 
-from models.forecasting.registry import ARCHITECTURES, architecture, detect
+from models.forecasting.registry import architecture, detect
 from models.statedict import CheckpointError
 
+GOLDEN = ROOT / "tests" / "golden"
 Read = Callable[[str], Bundled]
 
 
@@ -48,7 +50,7 @@ def network_of(name: str, bundled: Bundled) -> torch.nn.Module:
     return network
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", SMALL)
 def test_trained_checkpoints_forecast_the_recorded_samples(bundled: Read, name: str) -> None:
     trained = bundled(name)
     x, marks = windows(trained)
@@ -63,7 +65,7 @@ def test_the_trained_itransformer_forecasts_the_recorded_samples_without_marks(b
     torch.testing.assert_close(forecast, expected, **trained.document["tolerance"])
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", SMALL)
 def test_networks_hold_the_official_number_of_parameters_that_matter(bundled: Read, name: str) -> None:
     trained = bundled(name)
     dropped = (
@@ -74,17 +76,33 @@ def test_networks_hold_the_official_number_of_parameters_that_matter(bundled: Re
     assert ours + unread == trained.document["parameters"]
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod."])
 def test_an_architecture_is_recognised_by_its_tensors(bundled: Read, name: str, prefix: str) -> None:
     assert detect(prefix + key for key in bundled(name).state) == name
+
+
+@pytest.mark.parametrize(
+    ("system", "case"),
+    [
+        ("lift", "lift_dlinear_live"),
+        ("lift", "lift_patchtst_accurate"),
+        ("arm", "arm_default_192_24"),
+        ("arm", "arm_dlinear_160_16"),
+    ],
+)
+def test_a_network_around_another_is_recognised_as_itself(system: str, case: str) -> None:
+    names = [key.removeprefix("state.") for key in load_file(GOLDEN / system / f"{case}.safetensors")]
+    assert detect(names) == system
+    inner = [key.removeprefix("backbone.") for key in names if key.startswith("backbone.")]
+    assert detect(inner) == {"lift_dlinear_live": "dlinear", "lift_patchtst_accurate": "patchtst"}.get(case)
 
 
 def test_tensors_of_something_else_are_not_recognised() -> None:
     assert detect(["encoder.weight", "decoder.bias"]) is None
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", SMALL)
 def test_tensors_settle_the_same_hyper_parameters_the_training_run_recorded(bundled: Read, name: str) -> None:
     trained = bundled(name)
     found = architecture(name).config_from_tensors(trained.state)
@@ -122,7 +140,7 @@ def test_card_tensors_that_are_never_read_may_be_absent(bundled: Read, part: str
     assert len(translated.state) + len(translated.dropped) == len(lean)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", SMALL)
 def test_half_and_double_precision_tensors_become_float32(bundled: Read, name: str) -> None:
     trained, found = bundled(name), architecture(name)
     wide = {key: tensor.double() for key, tensor in trained.state.items()}
@@ -153,7 +171,7 @@ def test_a_contradiction_names_tensor_shapes_and_hyper_parameter(
     assert any(tensor in problem and suspect in problem for problem in error.problems), str(error)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", SMALL)
 def test_missing_and_unexpected_tensors_are_both_listed(bundled: Read, name: str) -> None:
     trained = bundled(name)
     state = dict(trained.state)
