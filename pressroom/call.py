@@ -44,14 +44,14 @@ def forecast(
     from pressroom_client import Client, PressroomError, UsageError
 
     frame = _choose(_read(file), columns, file.name)
-    address = _address(url, grpc)
+    address = address_of(url, grpc)
     try:
         with Client(address, api_key=api_key) as client:
             name = model or _only_model(client)
             rows = frame.tail(_look_back(client, name))
             result = client.forecast(rows, model=name, horizon=horizon)
     except PressroomError as error:
-        _refuse(error, as_json, 2 if isinstance(error, UsageError) else 1)
+        refuse(error, as_json, 2 if isinstance(error, UsageError) else 1)
     if out is not None:
         _write(result, out)
     _show(result, len(rows), out, as_json)
@@ -95,7 +95,7 @@ def _choose(frame: pd.DataFrame, columns: str | None, file: str) -> pd.DataFrame
     return frame[[*time, *wanted]]
 
 
-def _address(url: str | None, grpc: bool) -> str:
+def address_of(url: str | None, grpc: bool) -> str:
     """Where to call: what was given, or where a server with this environment's settings listens."""
     from services.core.settings import SettingsError, load_settings
 
@@ -180,7 +180,8 @@ def _as_json(result: ForecastResult) -> dict[str, Any]:
     }
 
 
-def _refuse(error: Any, as_json: bool, status: int) -> NoReturn:
+def refuse(error: Any, as_json: bool, status: int) -> NoReturn:
+    """Print what the client raised and exit."""
     from pressroom_client import APIConnectionError
 
     hint = error.hint or ""

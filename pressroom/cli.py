@@ -15,7 +15,7 @@ import typer
 
 from pressroom.output import fail
 
-VERBS = ("export", "calibrate", "prune", "verify", "inspect", "models", "serve", "call", "key")
+VERBS = ("export", "calibrate", "prune", "verify", "inspect", "models", "serve", "call", "text", "key")
 
 app = typer.Typer(
     name="pressroom",

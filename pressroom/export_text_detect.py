@@ -25,7 +25,7 @@ Version = Annotated[str | None, typer.Option(help="Its version. Default: the nex
 Ratio = Annotated[float | None, typer.Option(help="Share of a text's words that are given. Default: 0.5.")]
 Regenerations = Annotated[int | None, typer.Option(help="Of the rest of a text. Default: 5.")]
 Temperature = Annotated[float | None, typer.Option(help="Of the regenerations. Default: 0.7.")]
-MostWords = Annotated[int | None, typer.Option(help="Of a text that are read. Default: 350.")]
+MostWords = Annotated[int | None, typer.Option(help="Of a text that are read. Default: 400.")]
 Tokens = Annotated[int | None, typer.Option("--regeneration-tokens", help="Of one at most. Default: 300.")]
 FewestWords = Annotated[int | None, typer.Option(help="A text must have. Default: 50.")]
 FewestDistinct = Annotated[int | None, typer.Option(help="Different words a text must have. Default: 25.")]

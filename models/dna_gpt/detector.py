@@ -86,7 +86,7 @@ class DetectorSpec:
     regenerations: int = 5
     temperature: float = 0.7
     seed: int = 0
-    most_words: int = 350
+    most_words: int = 400
     regeneration_tokens: int = 300
     fewest_words: int = 50
     fewest_distinct: int = 25

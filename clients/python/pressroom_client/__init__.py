@@ -97,6 +97,14 @@ from ._streams import AsyncTextStream, TextStream
 from ._tensors import Tensor
 from ._text import ChatOptions, CompletionOptions
 from ._text_types import TextChoice, TextPiece, TextResult, TextUsage, TokenScore
+from ._text_verdicts import (
+    DetectionThreshold,
+    DetectTextResult,
+    EvidenceSpan,
+    NgramOverlap,
+    SentenceScore,
+    TextVerdict,
+)
 from ._types import (
     Certificate,
     Forecast,
@@ -138,9 +146,12 @@ __all__ = [
     "Denied",
     "DetectOptions",
     "DetectResult",
+    "DetectTextResult",
     "Detection",
+    "DetectionThreshold",
     "EmptyBatch",
     "EmptyPrompt",
+    "EvidenceSpan",
     "Forecast",
     "ForecastResult",
     "FrequencyMismatch",
@@ -169,6 +180,7 @@ __all__ = [
     "ModelMetadata",
     "ModelNotFound",
     "ModelNotReady",
+    "NgramOverlap",
     "NotFound",
     "NotSupported",
     "OutputUnknown",
@@ -186,6 +198,7 @@ __all__ = [
     "Segment",
     "SegmentOptions",
     "SegmentResult",
+    "SentenceScore",
     "ServerFault",
     "ServerInfo",
     "ShuttingDown",
@@ -201,6 +214,7 @@ __all__ = [
     "TextResult",
     "TextStream",
     "TextUsage",
+    "TextVerdict",
     "Timeout",
     "TimestampsDuplicate",
     "TimestampsGap",

@@ -11,6 +11,7 @@ import numpy as np
 from . import _constants as c
 from ._config import Clock, GrpcTransport, HttpTransport, Retry, Timeout
 from ._core import Core, target
+from ._ehr_methods import AsyncEhrMethods
 from ._errors import PressroomError
 from ._exchange import Exchange
 from ._history import Histories
@@ -18,13 +19,14 @@ from ._image_methods import AsyncImageMethods
 from ._streams import AsyncTextStream
 from ._tensors import Tensor
 from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, Prompt, as_messages
+from ._text_detect import AsyncTextDetectMethods
 from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
 
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncImageMethods, Core):
+class AsyncClient(AsyncEhrMethods, AsyncImageMethods, AsyncTextDetectMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         async with AsyncClient("grpc://127.0.0.1:3001") as client:

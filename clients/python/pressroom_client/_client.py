@@ -11,6 +11,7 @@ import numpy as np
 from . import _constants as c
 from ._config import Clock, GrpcTransport, HttpTransport, Retry, Timeout
 from ._core import Core, target
+from ._ehr_methods import EhrMethods
 from ._errors import PressroomError
 from ._exchange import Exchange
 from ._history import Histories
@@ -18,13 +19,14 @@ from ._image_methods import ImageMethods
 from ._streams import TextStream
 from ._tensors import Tensor
 from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, Prompt, as_messages
+from ._text_detect import TextDetectMethods
 from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
 
 T = TypeVar("T")
 
 
-class Client(ImageMethods, Core):
+class Client(EhrMethods, ImageMethods, TextDetectMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         with Client("http://127.0.0.1:3000") as client:

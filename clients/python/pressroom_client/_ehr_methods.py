@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-Events = "pd.DataFrame | pa.Table | Sequence[Mapping[str, Any]] | bytes | str | Path"
 
 
 def call_of(asked: Asked, model: str | None, version: str | int | None) -> EhrCall:

@@ -21,11 +21,9 @@ from ._errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 Moment = str | date | datetime | np.datetime64
 Moments = Moment | Mapping[Any, Moment]  # one for all, or one a subject
-Events = "pd.DataFrame | pa.Table | Sequence[Mapping[str, Any]] | bytes | str | Path"
 
 NEEDED, OPTIONAL = ("subject_id", "time", "code"), ("numeric_value", "text_value", "unit")
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from . import _constants as c
 from ._config import Timeout
+from ._ehr_calls import EhrCall
+from ._ehr_types import TimeToEventResult
 from ._errors import APITimeoutError, PressroomError
 from ._forecast import ForecastCall
 from ._image_calls import ImageCall
@@ -24,6 +26,7 @@ from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
 
 T = TypeVar("T")
+R = TypeVar("R", covariant=True)
 Inputs = Mapping[str, np.ndarray | Tensor]
 
 
@@ -98,11 +101,27 @@ class Exchange(Generic[T]):
     probe: bool = False
 
 
+class TaskCall(Protocol[R]):
+    """A call whose request and answer are a task's own JSON. model None: the server chooses."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def version(self) -> str | None: ...
+    @property
+    def body(self) -> bytes: ...
+    def read(self, body: bytes, request_id: str) -> R: ...
+
+
 class Wire(Protocol):
     """The methods of the client in a transport's words. Nothing is sent here."""
 
     def forecast(self, call: ForecastCall) -> Exchange[ForecastResult]: ...
     def image(self, call: ImageCall[T]) -> Exchange[T]: ...
+    def record(self, call: EhrCall) -> Exchange[TimeToEventResult]: ...
+    def task(self, call: TaskCall[T]) -> Exchange[T]: ...
     def text(self, call: TextCall) -> Exchange[TextResult]: ...
     def stream(self, call: TextCall, follow: Callable[[Any], T]) -> Exchange[T]: ...
     def infer(self, call: InferCall) -> Exchange[InferResult]: ...

@@ -12,8 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ._ehr_calls import EhrCall
+from ._ehr_types import TimeToEventResult
 from ._errors import UnexpectedAnswer, UsageError
-from ._exchange import Exchange, InferCall, Target
+from ._exchange import Exchange, InferCall, Target, TaskCall
 from ._forecast import ForecastCall
 from ._grpc_messages import Method, get_parameters, methods, set_parameters
 from ._http_wire import not_now
@@ -68,6 +70,12 @@ class GrpcWire:
         return self._native(call)
 
     def image(self, call: ImageCall[T]) -> Exchange[T]:
+        return self._native(call)
+
+    def record(self, call: EhrCall) -> Exchange[TimeToEventResult]:
+        return self._native(call)
+
+    def task(self, call: TaskCall[T]) -> Exchange[T]:
         return self._native(call)
 
     def text(self, call: TextCall) -> Exchange[TextResult]:

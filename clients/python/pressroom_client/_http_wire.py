@@ -10,9 +10,11 @@ from urllib.parse import quote
 
 from . import _json
 from ._config import Clock
+from ._ehr_calls import EhrCall
+from ._ehr_types import TimeToEventResult
 from ._error_mapping import http_error
 from ._errors import APIConnectionError, PressroomError, Unavailable, UnexpectedAnswer
-from ._exchange import Exchange, InferCall, Target
+from ._exchange import Exchange, InferCall, Target, TaskCall
 from ._forecast import ForecastCall
 from ._image_calls import ImageCall
 from ._oip_http import infer_body, infer_result
@@ -59,6 +61,14 @@ class HttpWire:
         return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
 
     def image(self, call: ImageCall[T]) -> Exchange[T]:
+        request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
+        return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
+
+    def record(self, call: EhrCall) -> Exchange[TimeToEventResult]:
+        request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
+        return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
+
+    def task(self, call: TaskCall[T]) -> Exchange[T]:
         request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
         return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
 
