@@ -97,11 +97,16 @@ def fit_cox(x: Floats, known: Labels, tuning_x: Floats, tuning: Labels) -> Cox:
 
 
 def _lifelines(x: Floats, known: Labels, penalty: float, start: Floats | None) -> Floats:
+    """Coefficients of all columns; one that does not vary among these questions has none (lifelines divides by it)."""
     from lifelines import CoxPHFitter
 
-    frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+    varying = np.flatnonzero(x.std(axis=0) > 1e-3)
+    frame = pd.DataFrame(x[:, varying], columns=[f"x{i}" for i in varying])
     frame["days"], frame["event"] = known.seconds / 86400, known.event
     with warnings.catch_warnings():  # it speaks of pandas 4, and of columns that hardly vary
         warnings.simplefilter("ignore")
-        fitter = CoxPHFitter(penalizer=penalty).fit(frame, "days", "event", initial_point=start)
-    return np.array(fitter.params_, dtype=np.float64)
+        first = None if start is None else start[varying]
+        fitter = CoxPHFitter(penalizer=penalty).fit(frame, "days", "event", initial_point=first)
+    found = np.zeros(x.shape[1])
+    found[varying] = fitter.params_
+    return found

@@ -12,6 +12,7 @@ PressroomError, and `except` can be as narrow as one reason: HistoryTooShort, Mo
 from ._async_client import AsyncClient
 from ._client import Client
 from ._config import Clock, GrpcTransport, HttpTransport, Retry, Timeout
+from ._ehr_types import EventCounts, Hazard, PatientPrediction, TaskPrediction, TimeToEventResult
 from ._error_codes import (
     BoxInvalid,
     Cancelled,
@@ -151,11 +152,13 @@ __all__ = [
     "DetectionThreshold",
     "EmptyBatch",
     "EmptyPrompt",
+    "EventCounts",
     "EvidenceSpan",
     "Forecast",
     "ForecastResult",
     "FrequencyMismatch",
     "GrpcTransport",
+    "Hazard",
     "History",
     "HistoryTooShort",
     "HistoryUse",
@@ -185,6 +188,7 @@ __all__ = [
     "NotSupported",
     "OutputUnknown",
     "Overloaded",
+    "PatientPrediction",
     "PayloadTooLarge",
     "PermissionDenied",
     "PressroomError",
@@ -202,6 +206,7 @@ __all__ = [
     "ServerFault",
     "ServerInfo",
     "ShuttingDown",
+    "TaskPrediction",
     "Tensor",
     "TensorDtype",
     "TensorMissing",
@@ -215,6 +220,7 @@ __all__ = [
     "TextStream",
     "TextUsage",
     "TextVerdict",
+    "TimeToEventResult",
     "Timeout",
     "TimestampsDuplicate",
     "TimestampsGap",
