@@ -82,7 +82,7 @@ class EhrMethods:
             model,
             version,
         )
-        return self._run(self._wire.record(call), timeout, retries)
+        return self._run(self._wire.task(call), timeout, retries)
 
 
 class AsyncEhrMethods:
@@ -124,4 +124,4 @@ class AsyncEhrMethods:
             model,
             version,
         )
-        return await self._run(self._wire.record(call), timeout, retries)
+        return await self._run(self._wire.task(call), timeout, retries)

@@ -12,8 +12,6 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ._ehr_calls import EhrCall
-from ._ehr_types import TimeToEventResult
 from ._errors import UnexpectedAnswer, UsageError
 from ._exchange import Exchange, InferCall, Target, TaskCall
 from ._forecast import ForecastCall
@@ -70,9 +68,6 @@ class GrpcWire:
         return self._native(call)
 
     def image(self, call: ImageCall[T]) -> Exchange[T]:
-        return self._native(call)
-
-    def record(self, call: EhrCall) -> Exchange[TimeToEventResult]:
         return self._native(call)
 
     def task(self, call: TaskCall[T]) -> Exchange[T]:

@@ -10,8 +10,6 @@ from urllib.parse import quote
 
 from . import _json
 from ._config import Clock
-from ._ehr_calls import EhrCall
-from ._ehr_types import TimeToEventResult
 from ._error_mapping import http_error
 from ._errors import APIConnectionError, PressroomError, Unavailable, UnexpectedAnswer
 from ._exchange import Exchange, InferCall, Target, TaskCall
@@ -61,10 +59,6 @@ class HttpWire:
         return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
 
     def image(self, call: ImageCall[T]) -> Exchange[T]:
-        request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
-        return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
-
-    def record(self, call: EhrCall) -> Exchange[TimeToEventResult]:
         request = HttpRequest(method="POST", path=call.path, headers=_JSON, content=call.body)
         return self._exchange(request, lambda reply: call.read(reply.content, reply.request_id))
 
