@@ -16,7 +16,7 @@ from models.forecasting.architecture import ConfigError
 from recipes.forecasting.settings import Settings, SettingsError, read_settings
 from recipes.forecasting.start import begin, configure
 from recipes.forecasting.train import Progress, Run, errors, fit
-from recipes.forecasting.windows import read_windows
+from recipes.forecasting.windows import count_columns, read_windows
 
 CHECKPOINT, DOCUMENT = "checkpoint.pth", "checkpoint.json"
 
@@ -58,8 +58,7 @@ def train(settings: Settings, folder: Path, *, until: int | None = None) -> dict
 
 def prepare_run(settings: Settings, folder: Path) -> tuple[Any, Any, Run]:
     """Architecture, configuration and run of some settings."""
-    columns = len(settings.data.csv.open(encoding="utf-8").readline().split(",")) - 1
-    record, config = configure(settings, columns)
+    record, config = configure(settings, count_columns(settings.data))
     windows = read_windows(settings.data, config.look_back, config.horizon)
     network = begin(settings, record, config)
     reads = record.takes_marks and record.reads_marks(config)

@@ -49,6 +49,11 @@ class Windows:
         return self.scaled[before], self.marks[clock], self.scaled[after]
 
 
+def count_columns(data: Data) -> int:
+    """Columns of the csv beside the time column. Raises DataError."""
+    return len(read_table(data.csv).columns)
+
+
 def read_windows(data: Data, look_back: int, horizon: int) -> Windows:
     """Raises DataError or OptionError where csv, split and sizes do not fit."""
     table = read_table(data.csv)
@@ -63,7 +68,7 @@ def read_windows(data: Data, look_back: int, horizon: int) -> Windows:
         split=split,
         scaler=scaler,
         scaled=torch.from_numpy(scaler.scale(table.values)),
-        marks=torch.from_numpy(np.ascontiguousarray(marks)),
+        marks=torch.from_numpy(np.array(marks)),
         parts={name: np.arange(max(a, look_back), b - horizon + 1) for name, (a, b) in borders.items()},
         look_back=look_back,
         horizon=horizon,
