@@ -11,6 +11,7 @@ exact  the window and as many steps before it [B, N, 2L]: correlation with the t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -40,7 +41,8 @@ def normalise(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def deviation(variance: Tensor) -> Tensor:
     """sqrt(variance + 1e-8)."""
-    return torch.sqrt(variance * STRETCH + FLOOR * STRETCH) / STRETCH**0.5
+    stretched: Tensor = torch.sqrt(variance * STRETCH + FLOOR * STRETCH)
+    return stretched / math.sqrt(STRETCH)
 
 
 class LiveEstimator(nn.Module):
