@@ -140,7 +140,8 @@ class WatermarkModel(ServedModel):
         self._desk.take(len(asked.texts), call)
         texts = await self._tokens(asked.texts)
         expected = [
-            await asyncio.to_thread(self._marking.segments, self._scheme, payload) for payload in asked.expected
+            await asyncio.to_thread(self._marking.expected, self._scheme, payload, f"expected[{i}]")
+            for i, payload in enumerate(asked.expected)
         ]
         read = [partial(self._reader.verify, ids, keys, expected, asked.written) for ids in texts]
         return await self._desk.read([partial(self._counted, one) for one in read], call)

@@ -22,7 +22,7 @@ from models.balance_marking.decoder import (
     verdict_of,
 )
 from models.balance_marking.significance import count_distribution, p_value, power, smoothed_p_value
-from models.balance_marking.votes import Floats
+from models.balance_marking.votes import Votes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,29 +44,41 @@ class Check:
     verdict: Verdict
 
 
-def check(decoder: Decoder, ids: Sequence[int], segments: Sequence[int], *, among: int = 1) -> Check:
-    """The text's tokens (prompt excluded) and a message's segments; `among`: how many messages are asked about."""
-    config, ids = decoder.partition.config, [int(token) for token in ids]
-    split = split_positions(len(ids), config, len(segments))
-    count, unique = 0, 0
-    terms: list[Floats] = []
-    for segment, positions in zip(segments, split, strict=True):
-        once = first_of_each_pair(ids, positions, config)
-        votes = merged(decoder.partition.votes(ids, once))
-        count += int(count_these(votes, np.array([segment], np.int64))[0])
-        terms += votes.terms()
-        unique += len(once)
-    distribution = count_distribution(terms)
-    share = even_share(ids, [position for positions in split for position in positions], config.key)
-    smoothed = smoothed_p_value(distribution, count, among, share)
-    seen = power(terms, config.delta, among, decoder.level)
-    attainable = p_value(distribution, len(distribution) - 1, among)
-    return Check(
-        count=count,
-        scored=sum(map(len, split)),
-        unique=unique,
-        p_value=smoothed,
-        p_at_most=p_value(distribution, count, among),
-        power=seen,
-        verdict=verdict_of(smoothed, attainable, seen, decoder.level),
-    )
+@dataclass(frozen=True)
+class Evidence:
+    """A text's votes, segment by segment, gathered once for any number of messages of `len(votes)` segments."""
+
+    decoder: Decoder
+    votes: tuple[Votes, ...]
+    scored: int
+    unique: int
+    share: float  # see decoder.even_share
+
+    @classmethod
+    def of(cls, decoder: Decoder, ids: Sequence[int], segments: int) -> Evidence:
+        """From the text's tokens, prompt excluded."""
+        config, ids = decoder.partition.config, [int(token) for token in ids]
+        split = split_positions(len(ids), config, segments)
+        first = [first_of_each_pair(ids, positions, config) for positions in split]
+        votes = tuple(merged(decoder.partition.votes(ids, positions)) for positions in first)
+        scored = [position for positions in split for position in positions]
+        return cls(decoder, votes, len(scored), sum(map(len, first)), even_share(ids, scored, config.key))
+
+    def check(self, segments: Sequence[int], *, among: int = 1) -> Check:
+        """For one message, given by its segments; `among`: how many messages are asked about."""
+        pairs = zip(self.votes, segments, strict=True)
+        count = sum(int(count_these(votes, np.array([segment], np.int64))[0]) for votes, segment in pairs)
+        terms = [term for votes in self.votes for term in votes.terms()]
+        distribution, level = count_distribution(terms), self.decoder.level
+        smoothed = smoothed_p_value(distribution, count, among, self.share)
+        seen = power(terms, self.decoder.partition.config.delta, among, level)
+        attainable = p_value(distribution, len(distribution) - 1, among)
+        return Check(
+            count=count,
+            scored=self.scored,
+            unique=self.unique,
+            p_value=smoothed,
+            p_at_most=p_value(distribution, count, among),
+            power=seen,
+            verdict=verdict_of(smoothed, attainable, seen, level),
+        )

@@ -126,10 +126,22 @@ class Marking:
         if payload.label is not None:
             message = self.required_registry("watermark.label").number(Facts(label=payload.label), bits)
         assert message is not None
-        try:
-            return scheme.scheme.encode(message, bits)
-        except MarkingError as fault:
-            raise as_input_error(fault, _FIELDS) from None
+        return _encoded(scheme, message, bits)
+
+    def expected(self, scheme: LoadedScheme, payload: Payload, place: str) -> tuple[int, ...]:
+        """The segments a text is checked for; a label must be registered. Raises InputError, ApiError."""
+        bits = payload.bits or scheme.scheme.message_bits
+        message = payload.message
+        if payload.label is not None:
+            message = self.required_registry(f"{place}.label").known(Facts(label=payload.label), bits)
+        if message is None:
+            raise InputError(
+                "invalid_request",
+                f"{place}.label: nothing was ever marked with this label",
+                field=f"{place}.label",
+                hint="leave it away: no text can carry it",
+            )
+        return _encoded(scheme, message, bits)
 
     def required_registry(self, field: str) -> MessageRegistry:
         """The registry, for a request that needs it. Raises InputError where there is none."""
@@ -184,6 +196,13 @@ def bucket(now: datetime, hours: int) -> str:
     """The beginning of the stretch of `hours` hours that `now` (UTC) lies in; stretches are counted from 1970."""
     length = hours * 3600
     return datetime.fromtimestamp(int(now.timestamp()) // length * length, UTC).isoformat(timespec="minutes")
+
+
+def _encoded(scheme: LoadedScheme, message: int, bits: int) -> tuple[int, ...]:
+    try:
+        return scheme.scheme.encode(message, bits)
+    except MarkingError as fault:
+        raise as_input_error(fault, _FIELDS) from None
 
 
 def _argument(scheme: LoadedScheme, segments: tuple[int, ...], key: MarkingKey, delta: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.balance_marking.check import check
+from models.balance_marking.check import Evidence
 from models.balance_marking.decoder import Reading, SegmentReading, Verdict
 from models.balance_marking.significance import best_of
 from models.errors import InputError
@@ -80,11 +80,15 @@ class Reader:
         self, ids: list[int], keys: Sequence[MarkingKey], expected: Sequence[tuple[int, ...]], written: Sequence[Json]
     ) -> Json:
         """Whether a text carries any of some messages, each given by its segments."""
+        lengths = {len(segments) for segments in expected}
+        gathered = {
+            length: [(Evidence.of(self.scheme.decoder(key, len(keys)), ids, length), key) for key in keys]
+            for length in lengths
+        }
         checks: list[Json] = []
         for segments, sent in zip(expected, written, strict=True):
-            found = [
-                (check(self.scheme.decoder(key, len(keys)), ids, segments, among=len(expected)), key) for key in keys
-            ]
+            pairs = gathered[len(segments)]
+            found = [(evidence.check(segments, among=len(expected)), key) for evidence, key in pairs]
             best, key = min(found, key=lambda pair: pair[0].p_value)
             checks.append(
                 {

@@ -83,6 +83,12 @@ class MessageRegistry:
             self._numbers[key] = number
         return number
 
+    def known(self, facts: Facts, bits: int) -> int | None:
+        """The message that stands for these facts, None if they were never registered. Raises as `number`."""
+        wanted = _of_facts(bits, facts.dump())
+        found = self._asked(lambda: self._first(wanted))
+        return None if found is None else int(found[0])
+
     def facts(self, message: int, bits: int) -> dict[str, Any] | None:
         """What a message stands for, with the time it was registered; None for an unknown one. Raises as `number`."""
         wanted = sql.select(_TABLE.c.facts, _TABLE.c.created).where(_TABLE.c.bits == bits, _TABLE.c.message == message)
@@ -107,7 +113,7 @@ class MessageRegistry:
         self._engine.dispose()
 
     def _registered(self, bits: int, facts: str) -> int:
-        wanted = sql.select(_TABLE.c.message).where(_TABLE.c.bits == bits, _TABLE.c.facts == facts)
+        wanted = _of_facts(bits, facts)
         for _ in range(ATTEMPTS):
             if (found := self._first(wanted)) is not None:
                 return int(found[0])
@@ -133,3 +139,7 @@ class MessageRegistry:
             raise ApiError(
                 "model_not_ready", "the watermark registry does not answer", hint="retry; the operator checks its log"
             ) from None
+
+
+def _of_facts(bits: int, facts: str) -> sql.Select[Any]:
+    return sql.select(_TABLE.c.message).where(_TABLE.c.bits == bits, _TABLE.c.facts == facts)
