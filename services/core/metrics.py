@@ -59,6 +59,12 @@ MODEL_LOADED = prom.Gauge(
     ("model", "version"),
     multiprocess_mode="livemax",
 )
+MODELS_REFUSED = prom.Gauge(
+    "pressroom_models_refused",
+    "Artifacts that were asked for and are not served, in the worker that refuses most: damaged, edited, of another "
+    "digest than pinned, not reproducing their example, or missing.",
+    multiprocess_mode="livemax",
+)
 CIRCUIT_OPEN = prom.Gauge(
     "pressroom_circuit_open",
     "Workers in which the model's circuit is open.",

@@ -11,6 +11,7 @@ from export.artifact import ArtifactError, open_artifact, stored_versions
 from services.core.call import Call
 from services.core.control import Command, CommandLog
 from services.core.errors import ApiError
+from services.core.metrics import MODELS_REFUSED
 from services.core.model import Family, ServedModel
 from services.core.settings import Settings
 from services.core.traffic import Traffic, newest_first, parse_shares
@@ -107,6 +108,7 @@ class Repository:
                 await self._load(wanted)
             except ApiError as refusal:
                 self.refused[wanted.tag] = refusal.message
+        MODELS_REFUSED.set(len(self.refused))
         await self.follow_commands()
         self.loaded = True
 
@@ -172,6 +174,7 @@ class Repository:
         self._models.setdefault(name, {})[model.version] = model  # a model it replaces ends with its last request
         for refused in (name, model.artifact.tag):
             self.refused.pop(refused, None)
+        MODELS_REFUSED.set(len(self.refused))
         log.info("serving %s (%s)", model.artifact.tag, model.digest)
         return model
 

@@ -79,6 +79,7 @@ def test_a_damaged_artifact_is_named_and_the_other_model_is_served(
     assert file in index[CARD]["reason"]
     assert str(tmp_path) not in index[CARD]["reason"]
     assert [entry["id"] for entry in one.get("/v1/models").json()["data"]] == [ITRANSFORMER]
+    assert (one.metric("pressroom_models_refused"), server.metric("pressroom_models_refused")) == (1, 0)
     assert file in one.log_tail()
 
     good = etth1.request(model=ITRANSFORMER)
