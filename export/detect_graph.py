@@ -1,9 +1,8 @@
 """CLIPSelf's networks as ONNX graphs, self-contained and dynamic in batch, image size and number of regions.
 
-    vision    pixels [B, 3, H, W], position [h, w, D], cosine and sine [h, w, d] (EVA) -> dense [B, E, h, w], image [B, E]
+    vision    pixels [B, 3, H, W], position [h, w, D], EVA: cosine, sine [h, w, d] -> dense [B, E, h, w], image [B, E]
     image     the same inputs -> image [B, E]: other weights for whole images
     text      ids [N, T] -> text [N, E]
-    regions   dense [B, E, h, w], boxes [R, 4] in cells, owner [R] -> features [R, E], unit norm, by RoIAlign
 
 H and W are h and w patches. A grid's tables are inputs, because resampling them is no part of the network: whoever
 runs the graph keeps those of the sizes it serves (`models.clipself.pipeline.tables`). Attention is onnxruntime's
@@ -22,15 +21,14 @@ from onnxscript import values
 from torch import Tensor, nn
 
 from export.onnx_graph import write_graph
-from models.clipself.clip import build_tower
 from models.clipself.config import VisionConfig
 from models.clipself.eva import EvaTower
 from models.clipself.openai import OpenAiTower
 from models.clipself.position import Tables
 from models.clipself.text import TextTower
 
-VISION, IMAGE, TEXT, REGIONS = "vision.onnx", "image.onnx", "text.onnx", "regions.onnx"
 Tower = EvaTower | OpenAiTower
+OUTPUTS = {"both": ["dense", "image"], "dense": ["dense"], "image": ["image"]}
 Shapes = tuple[dict[int, Any], ...]
 
 _FUSED = "MultiHeadAttention"
@@ -57,16 +55,18 @@ def _attention(
 ) -> Any:
     """Scaled dot-product attention [B, heads, T, d] as one fused node."""
     heads = query.shape[1]
-    joined = [op.Reshape(op.Transpose(one, perm=[0, 2, 1, 3]), [0, 0, -1]) for one in (query, key, value)]
+    flat: Any = [0, 0, -1]
+    split: Any = [0, 0, heads, -1]
+    joined = [op.Reshape(op.Transpose(one, perm=[0, 2, 1, 3]), flat) for one in (query, key, value)]
     mixed = _MULTI_HEAD_ATTENTION(*joined, num_heads=heads, unidirectional=int(is_causal))
-    return op.Transpose(op.Reshape(mixed, [0, 0, heads, -1]), perm=[0, 2, 1, 3])
+    return op.Transpose(op.Reshape(mixed, split), perm=[0, 2, 1, 3])
 
 
 TRANSLATIONS = {torch.ops.aten.scaled_dot_product_attention.default: _attention}
 
 
 class VisionGraph(nn.Module):
-    """An image tower that is told its tables. wanted: "both", or "image" alone."""
+    """An image tower that is told its tables. wanted: "both", or "dense" or "image" alone."""
 
     def __init__(self, tower: Tower, wanted: str) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class VisionGraph(nn.Module):
         self, pixels: Tensor, position: Tensor, cosine: Tensor | None = None, sine: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         tables = flat_tables(self.first, position, cosine, sine)
-        dense, image = self.tower.both(pixels, tables)
-        return (dense, image) if self.wanted == "both" else (image,)
+        made = dict(zip(("dense", "image"), self.tower.both(pixels, tables), strict=True))
+        return tuple(made[name] for name in OUTPUTS[self.wanted])
 
 
 def flat_tables(first: Tensor, position: Tensor, cosine: Tensor | None, sine: Tensor | None) -> Tables:
@@ -90,8 +90,7 @@ def flat_tables(first: Tensor, position: Tensor, cosine: Tensor | None, sine: Te
 def write_vision(tower: Tower, path: Path, wanted: str = "both") -> None:
     """Raises ConversionError with the exporter's reason."""
     example, shapes = vision_example(tower.config)
-    outputs = ["dense", "image"] if wanted == "both" else ["image"]
-    write(VisionGraph(tower, wanted), example, shapes, vision_inputs(tower.config), outputs, path)
+    write(VisionGraph(tower, wanted), example, shapes, vision_inputs(tower.config), OUTPUTS[wanted], path)
 
 
 def vision_inputs(config: VisionConfig) -> list[str]:

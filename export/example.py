@@ -40,7 +40,7 @@ def answer(series: dict[str, Any], run: Runner, spec: ForecastSpec) -> dict[str,
     forecast = to_raw(run(to_tensors(window.history[None], clock, spec)), spec)[0]
     stamps = None
     if window.axis is not None:
-        stamps = window.axis.write(spec.frequency.after(int(window.axis.instants[-1]), spec.horizon))
+        stamps = window.axis.write(spec.frequency.after(int(window.axis.steps[-1]), spec.horizon))
     return {
         "id": window.id,
         "timestamps": stamps,

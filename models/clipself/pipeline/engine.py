@@ -11,7 +11,7 @@ arithmetic on sessions of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,10 @@ Mask = npt.NDArray[np.bool_]
 Tensors = dict[str, npt.NDArray[Any]]
 Run = Callable[[Tensors], Tensors]
 
+VISION, IMAGE, TEXT, REGIONS, BOXES = "vision.onnx", "image.onnx", "text.onnx", "regions.onnx", "boxes.onnx"
+ARRAYS = "arrays.safetensors"  # position tables and label embeddings
+POSITION, IMAGE_POSITION, VOCABULARY, BACKGROUND = "position", "image_position", "vocabulary", "background"
+
 PATCHES = 8192  # of one pass: larger batches go through in parts, so that memory is bounded
 LEVELS = 4
 
@@ -43,6 +47,26 @@ class Graphs:
     boxes: Run | None
     tables: PositionTables
     image_tables: PositionTables
+
+    @classmethod
+    def of(cls, spec: DetectSpec, files: Collection[str], open_graph: Callable[[str], Run], arrays: Tensors) -> Graphs:
+        """Those among an artifact's files. open_graph: a file's name -> the graph, ready to run."""
+
+        def perhaps(name: str) -> Run | None:
+            return open_graph(name) if name in files else None
+
+        head_width = spec.head_width if spec.variant == "eva" else None
+        tables = PositionTables(arrays[POSITION], head_width, spec.pretrained_grid)
+        others = arrays.get(IMAGE_POSITION)
+        return cls(
+            vision=open_graph(VISION),
+            regions=open_graph(REGIONS),
+            image=perhaps(IMAGE),
+            text=perhaps(TEXT),
+            boxes=perhaps(BOXES),
+            tables=tables,
+            image_tables=tables if others is None else PositionTables(others, head_width, spec.pretrained_grid),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,19 +105,19 @@ class Engine:
 
     def __init__(self, spec: DetectSpec, graphs: Graphs) -> None:
         self.spec = spec
-        self._graphs = graphs
+        self.graphs = graphs
         self._propose = None if spec.detector is None else Proposer(spec.detector)
 
     def look(self, pixels: Array, wanted: Sequence[Wanted]) -> list[Seen]:
         """pixels float32 [B, 3, S, S]."""
         patch = self.spec.patch_size
         grid = (pixels.shape[2] // patch, pixels.shape[3] // patch)
-        tables = self._graphs.tables.of(grid)
+        tables = self.graphs.tables.of(grid)
         each = max(1, PATCHES // (grid[0] * grid[1]))
         seen: list[Seen] = []
         for first in range(0, len(pixels), each):
             part = slice(first, first + each)
-            maps = self._graphs.vision({"pixels": pixels[part], **tables})
+            maps = self.graphs.vision({"pixels": pixels[part], **tables})
             seen += self._see(maps, wanted[part], grid)
         return seen
 
@@ -101,17 +125,17 @@ class Engine:
         """pixels float32 [B, 3, S, S] -> embeddings [B, E], unit norm."""
         patch = self.spec.patch_size
         grid = (pixels.shape[2] // patch, pixels.shape[3] // patch)
-        run, tables = self._graphs.vision, self._graphs.tables
-        if self._graphs.image is not None:
-            run, tables = self._graphs.image, self._graphs.image_tables
+        run, tables = self.graphs.vision, self.graphs.tables
+        if self.graphs.image is not None:
+            run, tables = self.graphs.image, self.graphs.image_tables
         each = max(1, PATCHES // (grid[0] * grid[1]))
         parts = [pixels[first : first + each] for first in range(0, len(pixels), each)]
         return unit(np.concatenate([run({"pixels": part, **tables.of(grid)})["image"] for part in parts]))
 
     def embed(self, ids: npt.NDArray[np.int64]) -> Array:
         """Token ids [N, T] -> embeddings [N, E], unit norm."""
-        assert self._graphs.text is not None
-        return unit(self._graphs.text({"ids": ids})["text"])
+        assert self.graphs.text is not None
+        return unit(self.graphs.text({"ids": ids})["text"])
 
     def _see(self, maps: Tensors, wanted: Sequence[Wanted], grid: tuple[int, int]) -> list[Seen]:
         features = self._region_features(maps["dense"], [one.boxes for one in wanted])
@@ -132,12 +156,12 @@ class Engine:
         if not len(joined):
             return [None if one is None else np.zeros((0, dense.shape[1]), np.float32) for one in boxes]
         cells = joined / np.float32(self.spec.patch_size)
-        features = self._graphs.regions({"dense": dense, "boxes": cells, "owner": owner})["features"]
+        features = self.graphs.regions({"dense": dense, "boxes": cells, "owner": owner})["features"]
         parts = np.split(features, np.cumsum(counts)[:-1])
         return [None if one is None else part for one, part in zip(boxes, parts, strict=True)]
 
     def _judge(self, maps: Tensors, wanted: Sequence[Wanted], grid: tuple[int, int]) -> list[Judged | None]:
-        if self._propose is None or self._graphs.boxes is None:
+        if self._propose is None or self.graphs.boxes is None:
             return [None] * len(wanted)
         proposals = [
             None if one.proposals is None else self._propose(maps["scores"][i], maps["deltas"][i], grid, one.proposals)
@@ -153,14 +177,14 @@ class Engine:
 
     def _box_head(self, maps: Tensors, boxes: Array, owner: npt.NDArray[np.int64]) -> Tensors:
         """The head takes boxes level by level; its answers are put back into the order of the boxes."""
-        assert self._graphs.boxes is not None
+        assert self.graphs.boxes is not None
         level = levels_of(boxes)
         members = [np.flatnonzero(level == i) for i in range(LEVELS)]
         feed = {name: maps[name] for name in ("dense", *(f"level{i}" for i in range(LEVELS)))}
         feed |= {f"boxes{i}": boxes[members[i]] for i in range(LEVELS)}
         feed |= {f"owner{i}": owner[members[i]] for i in range(LEVELS)}
         back = np.argsort(np.concatenate(members), kind="stable")
-        return {name: tensor[back] for name, tensor in self._graphs.boxes(feed).items()}
+        return {name: tensor[back] for name, tensor in self.graphs.boxes(feed).items()}
 
 
 def _join(boxes: Sequence[Array | None]) -> tuple[Array, npt.NDArray[np.int64], list[int]]:

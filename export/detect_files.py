@@ -1,0 +1,113 @@
+"""The files of an image artifact: graphs, position tables, label embeddings; and the engine opened from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnxruntime as ort
+from safetensors.numpy import load_file, save_file
+
+from export.detect_fvit import write_boxes, write_detector
+from export.detect_graph import write_text, write_vision
+from export.detect_regions import write_regions
+from export.detect_source import DetectJob, Opened
+from models.clipself.fvit.config import FvitConfig
+from models.clipself.pipeline import engine
+from models.clipself.pipeline.engine import Engine, Graphs, Run, Tensors
+from models.clipself.pipeline.spec import DetectorSpec, DetectSpec, Fusion
+
+USUAL_SIDES = 4  # native sizes, of the square dense maps are made of
+LARGEST = 1024  # pixels
+
+
+def make_spec(job: DetectJob, opened: Opened) -> DetectSpec:
+    """What the artifact says about its networks."""
+    vision, text = opened.config.vision, opened.config.text
+    vocabulary = opened.vocabulary
+    usual = min(USUAL_SIDES * vision.image_size, LARGEST)
+    return DetectSpec(
+        variant=vision.variant,
+        patch_size=vision.patch_size,
+        native_size=vision.image_size,
+        embed_dim=vision.embed_dim,
+        head_width=vision.head_width,
+        pretrained_grid=vision.pretrained_grid,
+        size=job.size or usual // vision.patch_size * vision.patch_size,
+        scale=opened.scale,
+        templates=opened.templates,
+        context_length=0 if opened.text is None else text.context_length,
+        vocabulary=() if vocabulary is None else vocabulary.names,
+        base=() if vocabulary is None else vocabulary.base,
+        weights=opened.kind,
+        whole_image=opened.whole_image,
+        detector=None if opened.fvit_config is None else _detector(opened.fvit_config, opened),
+    )
+
+
+def write_files(opened: Opened, folder: Path) -> None:
+    """Every graph and the arrays. Raises ConversionError."""
+    if opened.fvit is not None:
+        write_detector(opened.fvit, folder / engine.VISION)
+        write_boxes(opened.fvit, folder / engine.BOXES)
+    else:
+        write_vision(opened.visual, folder / engine.VISION, "both" if opened.image is None else "dense")
+    write_regions(folder / engine.REGIONS)
+    arrays = {engine.POSITION: opened.visual.position.detach()}
+    if opened.image is not None:
+        write_vision(opened.image, folder / engine.IMAGE, "image")
+        arrays[engine.IMAGE_POSITION] = opened.image.position.detach()
+    if opened.text is not None:
+        write_text(opened.text, opened.config.text.context_length, folder / engine.TEXT)
+    if opened.vocabulary is not None:
+        arrays[engine.VOCABULARY] = opened.vocabulary.embeddings
+        if opened.vocabulary.background is not None:
+            arrays[engine.BACKGROUND] = opened.vocabulary.background
+    save_file({name: tensor.numpy() for name, tensor in arrays.items()}, folder / engine.ARRAYS)
+
+
+def open_engine(folder: Path, spec: DetectSpec) -> Engine:
+    """The engine over an artifact's files, on one CPU thread."""
+    files = {file.name for file in folder.iterdir()}
+    graphs = Graphs.of(spec, files, lambda name: named_runner(folder / name), load_file(folder / engine.ARRAYS))
+    return Engine(spec, graphs)
+
+
+def named_runner(graph: Path) -> Run:
+    """A graph as a function from named tensors to named tensors."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(tensors: Tensors) -> Tensors:
+        return dict(zip(names, session.run(names, tensors), strict=True))
+
+    return run
+
+
+def _detector(config: FvitConfig, opened: Opened) -> DetectorSpec:
+    head, rules, selection = config.head, config.proposals, config.selection
+    assert opened.fvit is not None
+    fusion = Fusion(
+        temperature=float(opened.fvit.head.temperature),
+        vlm_temperature=head.vlm_temperature,
+        base=head.alpha,
+        novel=head.alpha if head.transfer else head.beta,
+    )
+    return DetectorSpec(
+        strides=config.strides,
+        scales=config.scales,
+        ratios=config.ratios,
+        per_level=rules.per_level,
+        proposals=rules.kept,
+        proposal_overlap=rules.overlap,
+        proposal_stds=rules.stds,
+        transfer=head.transfer,
+        fusion=fusion,
+        threshold=selection.threshold,
+        overlap=selection.overlap,
+        kept=selection.kept,
+        stds=selection.stds,
+    )
