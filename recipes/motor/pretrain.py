@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.motor import head
 from models.motor.config import MotorConfig
 from models.motor.layers import Rotation, local_mask
 from models.motor.network import Motor
@@ -26,6 +25,9 @@ from recipes.motor.batches import Batch, assemble, training_batches, validation_
 from recipes.motor.settings import Network, Settings, Training
 from recipes.motor.targets import History, TaskPlan
 
+STATE = "state.pt"
+SHORTEST = 86400.0  # seconds that every wait counts for at least: bursts within a day say nothing of months and years
+TAMED = 5.0  # log2 of the expected events beyond which the loss is linear
 _SAVED_EVERY = 50  # steps
 _HIDING = 1 << 32  # sets the randomness of hidden positions apart from that of epochs
 
@@ -89,15 +91,26 @@ def batch_loss(network: Motor, batch: Batch, weights: Tensor) -> Tensor:
     if not len(batch.label):
         return 0 * represent(network, batch, weights).sum()
     chosen = represent(network, batch, weights).flatten(0, 1)[batch.label]
-    starts = torch.tensor(network.config.time_bins)
-    log2_time, falls = _in_bins(batch, starts)
-    return head.loss(network.head(chosen), log2_time, falls)
+    log2_time, falls = _in_bins(batch, torch.tensor(network.config.time_bins))
+    return _tamed(network.head(chosen), log2_time, falls)
+
+
+def _tamed(log2_hazard: Tensor, log2_time: Tensor, falls: Tensor) -> Tensor:
+    """`models.motor.head.loss`, but linear where more than 2^TAMED events are expected of one label in one bin.
+
+    The exponential of a first guess can be astronomically wrong; its tangent points the same way and stays finite.
+    """
+    expected = log2_hazard + log2_time
+    beyond = (expected - TAMED).clamp(min=0)
+    at_risk = torch.exp2(expected.clamp(max=TAMED)) + beyond * (2**TAMED * math.log(2))
+    happened = torch.where(falls, log2_hazard, 0.0)
+    return at_risk.mean() - math.log(2) * happened.mean()
 
 
 def _in_bins(batch: Batch, starts: Tensor) -> tuple[Tensor, Tensor]:
     """log2 of the seconds at risk in each bin, and where each event falls: [P, b, t]."""
     ends = torch.cat([starts[1:], starts.new_full((1,), math.inf)]).reshape(1, -1, 1)
-    low, until = starts.reshape(1, -1, 1), batch.until.unsqueeze(1)
+    low, until = starts.reshape(1, -1, 1), batch.until.clamp(min=SHORTEST).unsqueeze(1)
     at_risk = (torch.minimum(until, ends) - low).clamp(min=0)
     return torch.log2(at_risk), batch.event.unsqueeze(1) & (until >= low) & (until < ends)
 
@@ -182,15 +195,15 @@ def pretrain(
     train: Sequence[History],
     tuning: Sequence[History],
     state: Path,
-    stop_after: int | None = None,
-) -> Trained:
-    """Train from scratch or from `state`; stop_after: leave off at that step, to be resumed."""
+    until: int | None = None,
+) -> Trained | None:
+    """Train from scratch or from `state`; until: leave off at that step, to be resumed, and return nothing."""
     wanted = settings.training
     run = Run(network, wanted)
     if (saved := load_state(state)) is not None:
         run.restore(saved)
     checks = [assemble(rows, tuning, wanted.row_length) for rows in validation_batches(tuning, wanted)]
-    end = min(wanted.steps, stop_after or wanted.steps)
+    end = min(wanted.steps, until or wanted.steps)
     batches = itertools.islice(training_batches(train, wanted), run.step, end)
     with progress("pretraining", wanted.steps) as tell:
         for rows in batches:
@@ -198,7 +211,9 @@ def pretrain(
             if run.step % wanted.evaluate_every == 0 or run.step == wanted.steps:
                 run.evaluate(checks)
             if run.step % _SAVED_EVERY == 0 or run.step == end:
-                save_state(state, run.state())
+                save_state(state, {"settings": repr(settings), **run.state()})
             tell(run.step, f"loss {loss:.4f}, tuning {run.curve[-1][2] if run.curve else math.nan:.4f}")
+    if run.step < wanted.steps:
+        return None
     network.load_state_dict(run.best)
     return Trained(network.eval().requires_grad_(False), run.curve)
