@@ -120,6 +120,16 @@ from ._types import (
     WarningNote,
 )
 from ._version import __version__
+from ._watermark_types import (
+    MarkedText,
+    WatermarkCandidate,
+    WatermarkCheck,
+    WatermarkReading,
+    WatermarkReadings,
+    WatermarkSegment,
+    WatermarkVerification,
+    WatermarkVerifications,
+)
 
 __all__ = [
     "APIConnectionError",
@@ -177,6 +187,7 @@ __all__ = [
     "LabelScore",
     "LengthMismatch",
     "LoadFailed",
+    "MarkedText",
     "MaskInvalid",
     "MethodNotAllowed",
     "ModelInfo",
@@ -240,5 +251,12 @@ __all__ = [
     "ValueOutOfRange",
     "VersionNotFound",
     "WarningNote",
+    "WatermarkCandidate",
+    "WatermarkCheck",
+    "WatermarkReading",
+    "WatermarkReadings",
+    "WatermarkSegment",
+    "WatermarkVerification",
+    "WatermarkVerifications",
     "__version__",
 ]

@@ -22,11 +22,12 @@ from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, 
 from ._text_detect import AsyncTextDetectMethods
 from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
+from ._watermark_methods import AsyncWatermarkMethods
 
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncEhrMethods, AsyncImageMethods, AsyncTextDetectMethods, Core):
+class AsyncClient(AsyncEhrMethods, AsyncImageMethods, AsyncTextDetectMethods, AsyncWatermarkMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         async with AsyncClient("grpc://127.0.0.1:3001") as client:

@@ -22,11 +22,12 @@ from ._text import CHAT, COMPLETIONS, ChatOptions, CompletionOptions, Messages, 
 from ._text_detect import TextDetectMethods
 from ._text_types import TextResult
 from ._types import ForecastResult, InferResult, ModelInfo, ModelMetadata, ServerInfo
+from ._watermark_methods import WatermarkMethods
 
 T = TypeVar("T")
 
 
-class Client(EhrMethods, ImageMethods, TextDetectMethods, Core):
+class Client(EhrMethods, ImageMethods, TextDetectMethods, WatermarkMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         with Client("http://127.0.0.1:3000") as client:
