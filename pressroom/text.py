@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +9,8 @@ import typer
 
 from pressroom.call import address_of, refuse
 from pressroom.output import print_json, print_table
+from pressroom.text_input import read_texts
+from pressroom.text_watermark import DECODE_EXAMPLE, KEY_EXAMPLE, WATERMARK_EXAMPLE, decode, key, watermark
 
 if TYPE_CHECKING:
     from pressroom_client import DetectTextResult, TextVerdict
@@ -64,26 +64,10 @@ def register(app: typer.Typer) -> None:
     """Add the verb and its families."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_HELP)
     group.command(epilog=_EXAMPLE)(detect)
-    group.callback(help=_HELP)(_commands)
+    group.command(epilog=WATERMARK_EXAMPLE)(watermark)
+    group.command(epilog=DECODE_EXAMPLE)(decode)
+    group.command(epilog=KEY_EXAMPLE)(key)
     app.add_typer(group, name="text", epilog=_EXAMPLE)
-
-
-def read_texts(files: list[Path]) -> Mapping[str, str]:
-    """Texts by file name, `-` for standard input; refused where a file is none, or is not UTF-8."""
-    texts: dict[str, str] = {}
-    for file in files:
-        try:
-            raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-            texts[str(file)] = raw.decode()
-        except OSError as error:
-            raise typer.BadParameter(f"{file} cannot be read: {error.strerror or error}", param_hint="FILE") from None
-        except UnicodeDecodeError:
-            raise typer.BadParameter(f"{file} is not UTF-8 text", param_hint="FILE") from None
-    return texts
-
-
-def _commands() -> None:
-    """Keeps the command's name in the command line, also where there is one."""
 
 
 def _show(results: list[DetectTextResult]) -> None:
