@@ -16,7 +16,8 @@ from export.artifact import Artifact, ArtifactError, TensorSpec
 from models.errors import InputError
 from models.forecasting.frequency import Stamps
 from models.forecasting.pipeline import SMALL, check_range, to_raw, to_tensors, too_short, with_horizon
-from models.forecasting.series import Window, check_future, read_series
+from models.forecasting.series import Window, read_series
+from models.forecasting.series_time import check_future
 from models.forecasting.spec import ForecastSpec
 from models.forecasting.timestamps import EARLIEST, LATEST, check_instants
 from services.core.app import ServiceBase, pressroom_service
@@ -133,7 +134,7 @@ class ForecastModel(TensorModel):
     def _check_calendar_end(self, window: Window, field: str) -> None:
         if window.axis is None:
             return
-        latest = max(int(window.axis.instants[-1]), int(window.axis.wall_clock[-1]))
+        latest = max(int(window.axis.steps[-1]), int(window.axis.wall_clock[-1]))
         if self.spec.frequency.after(latest, self.spec.horizon)[-1] > LATEST:
             raise InputError("timestamps_invalid", "the forecast would end after the year 9999", field=field)
 
@@ -204,7 +205,7 @@ class ForecastModel(TensorModel):
             return None
         if window.future is not None:
             return window.future.sent(steps)
-        return window.axis.write(self.spec.frequency.after(int(window.axis.instants[-1]), steps))
+        return window.axis.write(self.spec.frequency.after(int(window.axis.steps[-1]), steps))
 
 
 class ForecastFamily:

@@ -55,6 +55,13 @@ def steps_of(instants: Stamps, frequency: Frequency) -> Steps | None:
     return np.asarray(steps, dtype=np.int64) if (grid[np.minimum(steps, len(grid) - 1)] == instants).all() else None
 
 
+def last_steps(stamps: Stamps, last: int, length: int, frequency: Frequency) -> Stamps:
+    """The grid's last `length` stamps; `last` is the number of the last of `stamps` on it."""
+    if (seconds := frequency.seconds) is not None:
+        return np.asarray(stamps[-1] - seconds * np.arange(length - 1, -1, -1), dtype=np.int64)
+    return frequency.range(int(stamps[0]), last + 1)[-length:]
+
+
 def fill(
     values: Values, steps: Steps, length: int, columns: tuple[str, ...], policy: str, place: str
 ) -> tuple[Values, Filled]:

@@ -76,6 +76,11 @@ class Frequency:
         """Length of one step, or None if it depends on the month."""
         return _SECONDS[self.unit] * self.count if self.unit in _SECONDS else None
 
+    @property
+    def by_clock(self) -> bool:
+        """Whether steps are counted on the wall clock, whose days may have 23 or 25 hours."""
+        return self.unit not in ("s", "min", "h")
+
     def is_regular(self, stamps: Stamps) -> bool:
         """Whether stamps [..., L] are one step apart along their last axis; False, too, for calendar months."""
         step = self.seconds
