@@ -77,7 +77,7 @@ class TensorSpec(_Frozen):
     """One tensor of the served signature. shape: -1 or a name for a dynamic axis, first axis is the batch."""
 
     name: str
-    dtype: Literal["FP32", "INT64", "BYTES"]
+    dtype: Literal["FP32", "INT64", "BYTES", "UINT8"]
     shape: list[int | str]
     unit: str
     meaning: str

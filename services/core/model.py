@@ -34,10 +34,12 @@ class ServedModel(ABC):
 
     private  its requests hold personal data: they are never written anywhere
     policy   how requests share forward passes; None: the model has its own way
+    native_tensors  fields of the native request that may come as tensors beside it
     """
 
     private: ClassVar[bool] = False
     policy: BatchPolicy | None = None
+    native_tensors: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, artifact: Artifact) -> None:
         self.artifact = artifact
@@ -170,6 +172,7 @@ class Task:
 
     example   a request, shown in the documentation
     streamed  a request with `stream: true` is answered by server-sent events
+    files     fields that may come as files of a multipart form; lists: fields of such a form that are lists
     envelope  the document of an error on this route
     """
 
@@ -178,6 +181,8 @@ class Task:
     response: type[BaseModel]
     example: Json
     streamed: bool = False
+    files: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
     envelope: Envelope = ApiError.envelope
 
     @property

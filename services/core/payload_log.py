@@ -10,6 +10,7 @@ import os
 import random
 from typing import Any
 
+import numpy as np
 import orjson
 
 from services.core.call import Call
@@ -38,4 +39,6 @@ def redact(value: Any) -> Any:
     """A copy in which every identifier is replaced."""
     if isinstance(value, dict):
         return {k: REDACTED if k in _IDENTIFIERS and v is not None else redact(v) for k, v in value.items()}
+    if isinstance(value, bytes | np.ndarray):  # a file, or a tensor
+        return f"[{len(value) if isinstance(value, bytes) else value.nbytes} bytes]"
     return [redact(v) for v in value] if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from services.core.call import PRIORITIES
 from services.core.errors import CODES
-from services.core.http.openapi_schemas import SCHEMAS, Json, ref
+from services.core.http.openapi_schemas import SCHEMAS, Json, record, ref
 from services.core.model import Family, Task
 from services.core.version import VERSION
 
@@ -98,6 +98,9 @@ def _task(task: Task) -> Json:
     if task.streamed:
         answer[EVENTS] = {"schema": {}}  # of chunks in the manner of the whole answer; OpenAPI 3.1 has no word for it
     request = {JSON: {"schema": ref(task.request.__name__), "example": task.example}}
+    if task.files:
+        parts = {name: {"type": "string", "contentMediaType": RAW} for name in task.files}
+        request["multipart/form-data"] = {"schema": record({}, {**parts, "request": ref(task.request.__name__)})}
     operation = _operation(summary, answer, _TASK, _wishes(_TASK, pinned=True))
     return operation | {"operationId": task.name, "requestBody": {"required": True, "content": request}}
 

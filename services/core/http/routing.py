@@ -10,6 +10,7 @@ from services.core import metrics
 from services.core.errors import ApiError
 from services.core.http.content import read_json_object
 from services.core.http.exchange import Exchange, Response, json_response
+from services.core.http.form import read_form
 from services.core.http.openapi import openapi_document
 from services.core.http.routes import Handler, Params, Routes
 from services.core.model import Family, ServedModel, Task
@@ -45,8 +46,9 @@ def build_routes(serving: Serving) -> Routes:
 
 def _task(serving: Serving, family: Family, task: Task) -> Handler:
     async def handler(exchange: Exchange, params: Params) -> Response | None:
-        _check_content_type(exchange)
-        request = read_json_object(await exchange.read_body(serving.settings.body_limit_bytes))
+        form = _is_form(exchange, task)
+        body = await exchange.read_body(serving.settings.body_limit_bytes)
+        request = read_form(body, form, task.files, task.lists) if form else read_json_object(body)
         if task.streamed and request.get("stream") is True:
             work = stream_task(serving, family.name, request, exchange.call)
             await exchange.stream(await exchange.until_disconnect(work), task.envelope)
@@ -56,15 +58,20 @@ def _task(serving: Serving, family: Family, task: Task) -> Handler:
     return handler
 
 
-def _check_content_type(exchange: Exchange) -> None:
-    kind = exchange.headers.get(b"content-type", b"application/json").partition(b";")[0].strip().lower()
+def _is_form(exchange: Exchange, task: Task) -> bytes:
+    """The content type of a form, for tasks that take files; else nothing, and the body is JSON."""
+    sent = exchange.headers.get(b"content-type", b"application/json")
+    kind = sent.partition(b";")[0].strip().lower()
+    if kind == b"multipart/form-data" and task.files:
+        return sent
     if kind != b"application/json":
         raise ApiError(
             "unsupported_media_type",
             f"content type {kind.decode('latin-1')[:60]!r} is not read here",
             field="Content-Type",
-            hint="send application/json",
+            hint="send application/json" + (" or multipart/form-data" if task.files else ""),
         )
+    return b""
 
 
 class SystemRoutes:

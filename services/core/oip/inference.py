@@ -64,6 +64,15 @@ async def _native(serving: Serving, model: ServedModel, tensors: Tensors, call: 
     if tensor is None or tensor.dtype.kind != "O" or tensor.size != 1:
         raise ApiError("tensor_shape", "input 'request' must be one BYTES element holding JSON", field="request")
     request = read_json_object(tensor.ravel()[0])
+    if unexpected := [name for name in tensors if name not in ("request", *model.native_tensors)]:
+        known = ", ".join(("request", *model.native_tensors))
+        raise ApiError(
+            "tensor_unexpected",
+            f"the model has no input {unexpected[0][:60]!r}",
+            field="inputs",
+            hint=f"it has {known}",
+        )
+    request |= {name: tensors[name] for name in model.native_tensors if name in tensors}
     request |= {"model": model.name, "version": model.version}
     answer = await answer_task(serving, model.artifact.manifest.family, request, call)
     response = np.empty(1, dtype=object)
