@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -42,8 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
 def train(settings: Settings, folder: Path, *, until: int | None = None) -> dict[str, Any]:
     """The whole run; returns the document written beside the checkpoint."""
     record, config, run = prepare_run(settings, folder)
-    before = errors(run, "validation", "mse", "mae") if settings.backbone else None
-    found = fit(run, until=until)
+    before = errors(run, "validation", "mse", "mae", "loss") if settings.backbone else {}
+    found = fit(run, start=before.get("loss", math.inf), until=until)
     test = errors(run, "test", "mse", "mae")
     assert record.restore is not None
     state = record.restore(run.network.state_dict(), config)
@@ -72,7 +73,7 @@ def describe(
     run: Run,
     official: dict[str, Any],
     found: Progress,
-    before: dict[str, float] | None,
+    before: dict[str, float],
     test: dict[str, float],
 ) -> dict[str, Any]:
     """What the checkpoint does not hold: hyper-parameters, scaler, how it was trained, what it achieved."""

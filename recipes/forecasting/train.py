@@ -75,13 +75,14 @@ class Run:
         return self.loss(forecast[..., kept], truth[..., kept])
 
 
-def fit(run: Run, *, until: int | None = None) -> Progress:
+def fit(run: Run, *, start: float = math.inf, until: int | None = None) -> Progress:
     """Train to the end, or to the end of epoch `until`; goes on from the state in the folder. Best weights are loaded.
 
+    start  validation loss of the network as it is: weights that are not better are not kept
     The network is left in evaluation mode.
     """
     optimizer = _optimizer(run)
-    found, best = _resume(run, optimizer)
+    found, best = _resume(run, optimizer, start)
     last = run.plan.epochs if until is None else min(until, run.plan.epochs)
     while found.epoch < last and found.epoch - found.best_epoch < run.plan.patience:
         trained = _epoch(run, optimizer, found.epoch)
@@ -179,10 +180,10 @@ def _save(run: Run, optimizer: torch.optim.Optimizer, found: Progress, best: dic
     save_state(run.folder / STATE, state)
 
 
-def _resume(run: Run, optimizer: torch.optim.Optimizer) -> tuple[Progress, dict[str, Tensor]]:
+def _resume(run: Run, optimizer: torch.optim.Optimizer, start: float) -> tuple[Progress, dict[str, Tensor]]:
     state = load_state(run.folder / STATE)
     if state is None:
-        return Progress(), {name: tensor.clone() for name, tensor in run.network.state_dict().items()}
+        return Progress(best=start), {name: tensor.clone() for name, tensor in run.network.state_dict().items()}
     run.network.load_state_dict(state["network"])
     optimizer.load_state_dict(state["optimizer"])
     return Progress(**state["progress"]), state["best"]

@@ -138,12 +138,22 @@ def test_lift_starts_where_its_backbone_stands_and_leaves_it_alone_if_told(
     _, _, alone = prepare_run(make("itransformer"), tmp_path / "nowhere")
     alone.network.load_state_dict(load_inner(inner))
     alone.windows.parts["validation"] = prepare_run(settings, tmp_path)[2].windows.parts["validation"]
-    start = errors(alone, "validation", "mse", "mae")
+    start = errors(alone, "validation", "mse", "mae", "loss")
     assert document["validation_of_backbone"] == {name: pytest.approx(v, abs=2e-6) for name, v in start.items()}
 
     before, after = weights(tmp_path / "inner"), weights(tmp_path / "lifted")
     same = [torch.equal(before[name], after[f"backbone.{name}"]) for name in before]
     assert all(same) if rate == 0.0 else not any(same)
+
+
+def test_weights_that_are_no_better_than_the_backbone_are_not_kept(make: Make, tmp_path: Path) -> None:
+    train(make("itransformer"), tmp_path / "inner")
+    inner = tmp_path / "inner" / "checkpoint.pth"
+    wild = make("lift", backbone=inner, learning_rate=30.0, schedule="constant", network={"seq_len": 24})
+    document = train(wild, tmp_path / "lifted")
+    assert document["training"]["kept_epoch"] == 0
+    before, after = weights(tmp_path / "inner"), weights(tmp_path / "lifted")
+    assert all(torch.equal(before[name], after[f"backbone.{name}"]) for name in before)
 
 
 def load_inner(path: Path) -> dict[str, torch.Tensor]:
