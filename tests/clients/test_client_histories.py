@@ -35,6 +35,12 @@ def test_start_and_freq_stand_for_timestamps() -> None:
     assert sent(history) == [{"id": "s", "start": "2024-01-01T05:00:00", "freq": "h", "values": {"a": [1.0]}}]
 
 
+def test_the_horizon_s_timestamps_go_out_beside_the_history_s() -> None:
+    stamps = np.array(["2024-01-01T05", "2024-01-01T06"], "datetime64[h]")
+    history = History(values={"a": [1.0, 2.0]}, timestamps=stamps, future_timestamps=stamps + 2)
+    assert sent(history)[0]["future_timestamps"] == ["2024-01-01T07:00:00", "2024-01-01T08:00:00"]
+
+
 @pytest.mark.parametrize(
     ("stamps", "wire"),
     [

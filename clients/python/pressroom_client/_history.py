@@ -1,8 +1,8 @@
 """Histories: what a caller has, as the series the server reads.
 
-One series on the wire: {"id"?, "timestamps"? | "start" + "freq"?, "values": {column: [L numbers]}}. Nothing is judged
-here that the server judges better (length, gaps, column names); a NaN goes out as null, so that the server can say
-where it is. Only what cannot be written as a series at all is refused, as UsageError.
+One series on the wire: {"id"?, "timestamps"? | "start" + "freq"?, "values": {column: [L numbers]}, "future_timestamps"?}.
+Nothing is judged here that the server judges better (length, gaps, column names); a NaN goes out as null, so that the
+server can say where it is. Only what cannot be written as a series at all is refused, as UsageError.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class History:
     start       instead of timestamps: the first one ...
     freq        ... and the time step, for example "h" or "15min"
     id          comes back with the forecast
+    future_timestamps  of the model's whole horizon, as timestamps; default: they follow at the frequency. For models
+                whose calendar goes over the horizon, where its wall clock changes its offset
     """
 
     values: Mapping[str, ArrayLike]
@@ -44,6 +46,7 @@ class History:
     start: Any = None
     freq: str | None = None
     id: str | None = None
+    future_timestamps: Iterable[Any] | None = None
 
     def __post_init__(self) -> None:
         if self.timestamps is not None and self.start is not None:
@@ -97,6 +100,8 @@ def series(history: History, id: str | None, where: str) -> dict[str, Any]:
         wire["timestamps"] = to_wire(history.timestamps, f"{where}.timestamps")
     if history.start is not None:
         wire |= {"start": stamp_to_wire(history.start, f"{where}.start"), "freq": history.freq}
+    if history.future_timestamps is not None:
+        wire["future_timestamps"] = to_wire(history.future_timestamps, f"{where}.future_timestamps")
     wire["values"] = {str(name): numbers(data, f"{where}.values.{name}") for name, data in history.values.items()}
     return wire
 
