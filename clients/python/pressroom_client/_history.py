@@ -1,8 +1,8 @@
 """Histories: what a caller has, as the series the server reads.
 
 One series on the wire: {"id"?, "timestamps"? | "start" + "freq"?, "values": {column: [L numbers]},
-"future_timestamps"?}. Nothing is judged here that the server judges better (length, gaps, column names); a NaN goes out as null, so that the
-server can say where it is. Only what cannot be written as a series at all is refused, as UsageError.
+"future_timestamps"?}. Nothing is judged here that the server judges better (length, gaps, column names); a NaN goes out
+as null, so that the server can say where it is. Only what cannot be written as a series is refused, as UsageError.
 """
 
 from __future__ import annotations
