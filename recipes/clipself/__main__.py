@@ -132,7 +132,7 @@ def export_command(settings: Settings, folder: Path) -> str:
     """What presses the checkpoint."""
     return (
         f"pressroom export detect {folder / CHECKPOINT} --name {settings.name} --config {folder / DOCUMENT} "
-        f"--original {settings.data.checkpoint}"
+        f"--clip {settings.data.checkpoint} --size {settings.training.image_size}"
     )
 
 
