@@ -15,7 +15,20 @@ import typer
 
 from pressroom.output import fail
 
-VERBS = ("export", "calibrate", "prune", "verify", "inspect", "models", "serve", "call", "text", "key")
+VERBS = (
+    "export",
+    "calibrate",
+    "prune",
+    "verify",
+    "inspect",
+    "models",
+    "serve",
+    "call",
+    "text",
+    "image",
+    "ehr",
+    "key",
+)
 
 app = typer.Typer(
     name="pressroom",
