@@ -61,8 +61,20 @@ def _document(name: str, meaning: str) -> TensorSpec:
     return TensorSpec(name=name, dtype="BYTES", shape=[1], unit="1", meaning=meaning, range="UTF-8")
 
 
+_IMAGE = TensorSpec(
+    name="image",
+    dtype="UINT8",
+    shape=["height", "width", 3],
+    unit="0..255",
+    meaning="RGB pixels of the request's image, where that has none",
+    range="0..255",
+    optional=True,
+)
 SIGNATURE = Signature(
-    inputs=[_document("request", "JSON, the body of /v1/regions, detect, segment or classify, with the field task")],
+    inputs=[
+        _document("request", "JSON, the body of /v1/regions, detect, segment or classify, with the field task"),
+        _IMAGE,
+    ],
     outputs=[_document("response", "JSON, the answer of that route")],
 )
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pressroom.export_detect import EXAMPLE as IMAGE_EXAMPLE
+from pressroom.export_detect import detect
 from pressroom.export_llm import EXAMPLE as LLM_EXAMPLE
 from pressroom.export_llm import llm
 from pressroom.export_text_detect import EXAMPLE as DETECT_EXAMPLE
@@ -75,6 +77,7 @@ Text = Annotated[
     bool, typer.Option("--llm", help="The embedded language model too, dense and pruned: minutes the first time.")
 ]
 Plugins = Annotated[bool, typer.Option("--plugins", help="LIFT around both forecasters, and ARM, too.")]
+Images = Annotated[bool, typer.Option("--detect", help="The small CLIP too, before and after CLIPSelf.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
 
@@ -119,13 +122,15 @@ def forecast(
     _show(pressed, as_json)
 
 
-def bundled(text: Text = False, plugins: Plugins = False, as_json: AsJson = False) -> None:
+def bundled(text: Text = False, images: Images = False, plugins: Plugins = False, as_json: AsJson = False) -> None:
     """Press the two checkpoints that come with the repository; what is up to date already is left alone."""
     with progress_bar() as report:
         from pressroom.bundled import press_bundled
+        from pressroom.bundled_detect import press_clips
         from pressroom.bundled_llm import press_twins
 
         found = press_bundled(report, plugins=plugins) + (press_twins(report) if text else [])
+        found += press_clips(report) if images else []
     if as_json:
         print_json([{"tag": s.tag, "digest": s.digest, "unchanged": s.unchanged} for s in found])
         return
@@ -142,6 +147,7 @@ def register(app: typer.Typer) -> None:
     group.command(epilog=LLM_EXAMPLE)(llm)
     group.command("text-detect", epilog=DETECT_EXAMPLE)(text_detect)
     group.command(epilog=WATERMARK_EXAMPLE)(watermark)
+    group.command(epilog=IMAGE_EXAMPLE)(detect)
     group.command(epilog=_BUNDLED)(bundled)
     app.add_typer(group, name="export", epilog=_FORECAST)
 

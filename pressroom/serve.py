@@ -24,6 +24,7 @@ SERVICES = {
     "gateway": "services.gateway:Gateway",
     "forecast": "services.forecast:Forecast",
     "llm": "services.llm:Llm",
+    "detect": "services.detect:Detect",
     "watermark": "services.watermark:Watermark",
     "text-detect": "services.text_detect:TextDetect",
 }
@@ -96,7 +97,8 @@ def _start(target: str, loaded: LoadedSettings) -> None:
     for name in ("port", "grpc_port"):
         _require_free(values.host, getattr(values, name), name)
     if not values.models:
-        (_press_twins_if_none if target == SERVICES["llm"] else _press_bundled_if_empty)()
+        pressed_first = {SERVICES["llm"]: _press_twins_if_none, SERVICES["detect"]: _press_clips_if_none}
+        pressed_first.get(target, _press_bundled_if_empty)()
     os.environ |= as_environment(loaded)
     _run(target, values)
 
@@ -133,6 +135,17 @@ def _press_twins_if_none() -> None:
     print("there is no language model: pruning and pressing the embedded one (once, minutes)", file=sys.stderr)
     with progress_bar() as report:
         press_twins(report)
+
+
+def _press_clips_if_none() -> None:
+    from export.artifact import stored_versions
+    from pressroom.bundled_detect import FOLDER, press_clips
+
+    if stored_versions("detect") or not FOLDER.exists():
+        return
+    print("there is no image model: pressing the bundled ones (once, under a minute)", file=sys.stderr)
+    with progress_bar() as report:
+        press_clips(report)
 
 
 def _require_free(host: str, port: int, name: str) -> None:

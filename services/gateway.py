@@ -7,6 +7,7 @@ service of its own instead.
 from __future__ import annotations
 
 from services.core.app import ServiceBase, pressroom_service
+from services.detect import DetectFamily
 from services.forecast import ForecastFamily
 from services.generation.pool import EnginePool
 from services.llm import LlmFamily
@@ -16,6 +17,8 @@ from services.watermark import WatermarkFamily
 _ENGINES = EnginePool()  # a language model is in memory once, whichever families use it
 
 
-@pressroom_service(ForecastFamily(), LlmFamily(_ENGINES), TextDetectFamily(_ENGINES), WatermarkFamily(_ENGINES))
+@pressroom_service(
+    ForecastFamily(), LlmFamily(_ENGINES), TextDetectFamily(_ENGINES), WatermarkFamily(_ENGINES), DetectFamily()
+)
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""

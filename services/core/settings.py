@@ -137,6 +137,7 @@ class Settings(BaseModel):
     detect_max_regions: int = Field(1024, ge=1, description="boxes and masks in one request; beyond: 422")
     detect_max_labels: int = Field(2048, ge=1, description="labels in one request; beyond: 422")
     detect_max_images: int = Field(16, ge=1, description="images joined into one forward pass; 1: no batching")
+    detect_max_queue: int = Field(64, ge=1, description="requests one image model works on or keeps waiting; then 429")
     detect_label_cache: int = Field(
         8192, ge=1, description="label embeddings kept for each model, those of other templates counted apart"
     )

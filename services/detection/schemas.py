@@ -224,3 +224,13 @@ class ClassifyResponse(_Answer):
     top: list[LabelScore]
     scores: list[float] | None
     cosines: list[float] | None
+
+
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGPYEiUHAALyAS3QazwQAAAAAElFTkSuQmCC"
+_COMMON: Json = {"model": "clipself-tiny", "image": _PIXEL, "labels": ["cat", "pizza"]}
+EXAMPLES: dict[str, Json] = {
+    "regions": {**_COMMON, "boxes": [[0, 0, 1, 1]], "top_k": 1},
+    "detect": {**_COMMON, "proposals": "grid", "threshold": 0.6, "max_detections": 10},
+    "segment": {**_COMMON, "output": "rle", "background_threshold": 0.5},
+    "classify": {**_COMMON, "top_k": 2},
+}

@@ -32,17 +32,24 @@ Prepare = Callable[[Pixels], NetworkInput]
 
 def read_image(sent: Any, limits: Limits, prepare: Prepare, spec: DetectSpec) -> NetworkInput:
     """The image as the network takes it. Raises InputError (image_invalid, image_too_large, invalid_request)."""
-    max_pixels = limits.max_pixels
+    if isinstance(sent, dict) and sent.get("dtype") == "float32":
+        _only(sent, ("dtype", "shape", "data", "valid", "original"))
+        return _prepared(sent, limits, spec)
+    return prepare(read_pixels(sent, limits))
+
+
+def read_pixels(sent: Any, limits: Limits) -> Pixels:
+    """The image as RGB uint8 [H, W, 3]: a file's bytes, base64 of them, or raw pixels. Raises InputError."""
     if isinstance(sent, bytes):
-        return prepare(read_picture(sent, FIELD, max_pixels))
+        return read_picture(sent, FIELD, limits.max_pixels)
     if isinstance(sent, str):
-        return prepare(read_picture(_decoded(sent), FIELD, max_pixels))
+        return read_picture(_decoded(sent), FIELD, limits.max_pixels)
     if isinstance(sent, np.ndarray):
-        return prepare(_rgb(sent, max_pixels))
+        return _rgb(sent, limits.max_pixels)
     if isinstance(sent, dict):
-        return _from_object(sent, limits, prepare, spec)
-    raise InputError("image_invalid", "the image is missing" if sent is None else "the image is of an unknown kind",
-                     field=FIELD, hint=HINT)  # fmt: skip
+        return _from_object(sent, limits)
+    what = "missing" if sent is None else "of an unknown kind"
+    raise InputError("image_invalid", f"the image is {what}", field=FIELD, hint=HINT)
 
 
 def _decoded(text: str) -> bytes:
@@ -56,18 +63,15 @@ def _decoded(text: str) -> bytes:
         raise InputError("image_invalid", "the image is not base64", field=FIELD, hint=HINT) from None
 
 
-def _from_object(sent: dict[str, Any], limits: Limits, prepare: Prepare, spec: DetectSpec) -> NetworkInput:
-    if sent.get("dtype", "uint8") == "uint8":
-        _only(sent, ("dtype", "shape", "data"))
-        shape = _sizes(sent.get("shape"), "image.shape", (2, 3))
-        _within(shape, limits.max_pixels)
-        return prepare(_rgb(_tensor(sent, shape, np.dtype(np.uint8)), limits.max_pixels))
-    if sent["dtype"] != "float32":
+def _from_object(sent: dict[str, Any], limits: Limits) -> Pixels:
+    if sent.get("dtype", "uint8") != "uint8":
         raise InputError(
-            "image_invalid", "raw pixels are uint8; what the network takes is float32", field="image.dtype"
+            "image_invalid", f"pixels are {str(sent['dtype'])[:40]!r}, expected uint8", field="image.dtype", hint=HINT
         )
-    _only(sent, ("dtype", "shape", "data", "valid", "original"))
-    return _prepared(sent, limits, spec)
+    _only(sent, ("dtype", "shape", "data"))
+    shape = _sizes(sent.get("shape"), "image.shape", (2, 3))
+    _within(shape, limits.max_pixels)
+    return _rgb(_tensor(sent, shape, np.dtype(np.uint8)), limits.max_pixels)
 
 
 def _rgb(pixels: npt.NDArray[Any], max_pixels: int) -> Pixels:

@@ -18,6 +18,7 @@ from models.clipself.image import Pixels, centre_pixels, classifier_pixels
 from models.clipself.pipeline import masks as mask_field
 from models.clipself.pipeline.boxes import as_json, read_boxes
 from models.clipself.pipeline.engine import Seen, Wanted
+from models.clipself.pipeline.image_field import read_pixels
 from models.clipself.pipeline.network_input import NetworkInput, prepare
 from models.clipself.pipeline.request import Labels, Limits, TaskName, choice, flag, read_side, refused, whole
 from models.clipself.pipeline.scoring import best, softmax
@@ -149,6 +150,11 @@ class Classify:
         self.pixels: Array = centre_pixels(_bounded(pixels), side) if centre else classifier_pixels(pixels, side)
         self._original = pixels.shape[:2]
         self._top, self._all = whole(request, "top_k", 5) or 5, flag(request, "return_scores", True)
+
+    @classmethod
+    def of(cls, asked: Asked) -> Classify:
+        """Read the request's image; what is prepared for dense maps is no whole image."""
+        return cls(asked, read_pixels(asked.request.get("image"), asked.limits))
 
     def write(self, cosines: Array) -> Json:
         """cosines float32 [C] -> the answer's own fields."""
