@@ -191,6 +191,72 @@ class FrequencyMismatch(BadRequest):
     code = "frequency_mismatch"
 
 
+class BirthMissing(BadRequest):
+    """The record says nowhere when the patient was born."""
+
+    code = "birth_missing"
+
+
+class BirthConflict(BadRequest):
+    """The record holds births at different times."""
+
+    code = "birth_conflict"
+
+
+class EventBeforeBirth(BadRequest):
+    """An event lies before the patient's birth."""
+
+    code = "event_before_birth"
+
+
+class PredictionBeforeBirth(BadRequest):
+    """The prediction time lies before the patient's birth."""
+
+    code = "prediction_before_birth"
+
+
+class PredictionAfterDeath(BadRequest):
+    """The patient died at or before the prediction time."""
+
+    code = "prediction_after_death"
+
+
+class AgeOutOfRange(BadRequest):
+    """The patient would be older than 125 years."""
+
+    code = "age_out_of_range"
+
+
+class HistoryEmpty(BadRequest):
+    """No event is left at or before the prediction time."""
+
+    code = "history_empty"
+
+
+class HistoryUnknown(BadRequest):
+    """Nothing of the events is in the model's dictionary."""
+
+    code = "history_unknown"
+
+
+class HistoryTooLong(BadRequest):
+    """The history has more positions than the model takes."""
+
+    code = "history_too_long"
+
+
+class TaskNotFound(BadRequest):
+    """The model has no such task."""
+
+    code = "task_not_found"
+
+
+class ParquetInvalid(BadRequest):
+    """The file is no parquet file in MEDS layout."""
+
+    code = "parquet_invalid"
+
+
 class TensorMissing(BadRequest):
     """A required input tensor is not there."""
 
@@ -237,6 +303,12 @@ class PermissionDenied(Denied):
     """The key lacks the scope this call needs."""
 
     code = "permission_denied"
+
+
+class TlsRequired(Denied):
+    """Health records are taken over TLS only."""
+
+    code = "tls_required"
 
 
 class ModelNotFound(NotFound):

@@ -15,9 +15,11 @@ PressroomError
     │   ├── EmptyPrompt  ContextLengthExceeded  NotSupported
     │   ├── ImageInvalid  ImageTooLarge  BoxInvalid  MaskInvalid  LabelInvalid
     │   ├── TimestampsInvalid  TimestampsUnsorted  TimestampsDuplicate  TimestampsGap  FrequencyMismatch
+    │   ├── BirthMissing  BirthConflict  EventBeforeBirth  PredictionBeforeBirth  PredictionAfterDeath  AgeOutOfRange
+    │   ├── HistoryEmpty  HistoryUnknown  HistoryTooLong  TaskNotFound  ParquetInvalid
     │   └── TensorMissing  TensorUnexpected  TensorDtype  TensorShape  TensorSize  OutputUnknown
     ├── Denied                           use a key that may do this
-    │   └── Unauthenticated  PermissionDenied
+    │   └── Unauthenticated  PermissionDenied  TlsRequired
     ├── NotFound                         ask for something that exists
     │   └── ModelNotFound  VersionNotFound  RouteNotFound
     ├── Overloaded                       come back after `.retry_after` seconds
