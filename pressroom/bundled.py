@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from export.artifact import Metric
 from export.environment import versions
@@ -20,11 +20,14 @@ from export.progress import Report, silent
 from export.store import Stored
 from pressroom import stamps
 
+if TYPE_CHECKING:
+    from export.forecast import ForecastJob
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "data"
 TRAINING_CSV = DATA / "ett" / "ETTh1.csv"
 SPLIT = "ett-hourly"
-OTHER_FAMILIES = ("llm", "prune")  # how the names of exporters begin that forecasters do not depend on
+OTHER_FAMILIES = ("llm", "prune", "detect")  # how the names of exporters begin that forecasters do not depend on
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,13 @@ def up_to_date(one: Bundled) -> Stored | None:
     return stamps.up_to_date(one.name, _recipe(one))
 
 
-def _press(one: Bundled, report: Report) -> Stored:
-    from export.forecast import ForecastJob, press
+def job(one: Bundled) -> ForecastJob:
+    """Everything its export is told: training data, split, recorded metrics; errors are measured again."""
+    from export.forecast import ForecastJob
     from export.forecast_data import DataOptions
     from export.hyperparameters import Stated
 
-    made_of = _recipe(one)
-    job = ForecastJob(
+    return ForecastJob(
         architecture=one.architecture,
         checkpoint=one.checkpoint,
         name=one.name,
@@ -86,7 +89,13 @@ def _press(one: Bundled, report: Report) -> Stored:
         evaluate=True,
         extra_metrics=_recorded_metrics(one),
     )
-    stored = press(job, report).stored
+
+
+def _press(one: Bundled, report: Report) -> Stored:
+    from export.forecast import press
+
+    made_of = _recipe(one)
+    stored = press(job(one), report).stored
     stamps.remember(stored, made_of)
     return stored
 
