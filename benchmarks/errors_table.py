@@ -25,12 +25,11 @@ class Errors:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the official program measured with this checkpoint, and what the paper prints."""
+    """What the training program measured with this checkpoint, and what the paper prints for it, if it does."""
 
     mse: float
     mae: float
-    paper_mse: float
-    paper_mae: float
+    paper: tuple[float, float] | None
 
     def met_by(self, found: Errors) -> bool:
         return abs(found.mse - self.mse) <= TOLERANCE and abs(found.mae - self.mae) <= TOLERANCE

@@ -75,8 +75,8 @@ def test_errors_are_averages_on_the_training_scale():
     found = errors(truth + np.array([1.0, 0.5]), truth, scaler, ("a", "b"))
     assert found.columns == {"a": (0.25, 0.5), "b": (1.0, 1.0)}
     assert (found.mse, found.mae) == (0.625, 0.75)
-    assert Expected(0.6254, 0.7496, 0.6, 0.8).met_by(found)
-    assert not Expected(0.6256, 0.75, 0.6, 0.8).met_by(found)
+    assert Expected(0.6254, 0.7496, None).met_by(found)
+    assert not Expected(0.6256, 0.75, (0.6, 0.8)).met_by(found)
 
 
 def test_test_split_is_the_papers():
