@@ -26,6 +26,8 @@ PARITY = "parity.json"
 EXAMPLE = "example.json"
 DIGEST_LABEL = "pressroom.digest"
 FAMILY_LABEL = "pressroom.family"
+BACKBONE_LABEL = "pressroom.backbone"
+ADAPTER_FAMILY, ADAPTER_FILE = "ehr-adapter", "adapter.json"
 STORE_FILES = frozenset({"model.yaml"})  # written by BentoML itself, not part of the artifact
 
 
@@ -241,6 +243,26 @@ def stored_versions(family: str | None = None) -> dict[str, list[str]]:
             entry = (stored.info.creation_time.timestamp(), str(stored.tag.version))
             found.setdefault(stored.tag.name, []).append(entry)
     return {name: [version for _, version in sorted(entries)] for name, entries in sorted(found.items())}
+
+
+def attached_adapters(backbone: str) -> list[tuple[str, bytes]]:
+    """Digest and bytes of every stored adapter of a backbone ("sha256:<hex>"), oldest first.
+
+    Raises ArtifactError naming the adapter that is damaged.
+    """
+    found: list[tuple[float, str, bytes]] = []
+    for stored in bentoml.models.list():
+        labels = stored.info.labels
+        if labels.get(FAMILY_LABEL) != ADAPTER_FAMILY or labels.get(BACKBONE_LABEL) != backbone:
+            continue
+        try:
+            raw = (Path(stored.path) / ADAPTER_FILE).read_bytes()
+        except OSError:
+            raw = b""
+        if digest_of(raw) != labels.get(DIGEST_LABEL):
+            raise ArtifactError(f"{stored.tag}: {ADAPTER_FILE} is missing or damaged", "store the adapter again")
+        found.append((stored.info.creation_time.timestamp(), digest_of(raw), raw))
+    return [(digest, raw) for _, digest, raw in sorted(found)]
 
 
 def _read_manifest_bytes(path: Path) -> bytes:

@@ -92,7 +92,7 @@ def store(
     Raises StoreError if that version holds something else, or if the store cannot be written.
     """
     try:
-        with _locked():
+        with locked():
             held = _held(name)
             for candidate in [version] if version else held:
                 if held.get(candidate) == digest_of(manifest_for(candidate).dump()):
@@ -166,12 +166,12 @@ def _write(manifest: Manifest, files: Path, verdict: str) -> Stored:
         complete = Path(beside) / manifest.name / manifest.version
         read_artifact(complete, recorded_digest=digest)
         complete.chmod(0o755)  # BentoML copies the private mode of its temporary directory
-        _move(complete, target)
-    _point_latest(target)
+        move(complete, target)
+    point_latest(target)
     return Stored(manifest.name, manifest.version, digest, target, unchanged=False)
 
 
-def _move(complete: Path, target: Path) -> None:
+def move(complete: Path, target: Path) -> None:
     """Rename, or copy where the store is mounted from another file system; a failed copy is taken back."""
     target.parent.mkdir(exist_ok=True)
     try:
@@ -188,7 +188,8 @@ def _move(complete: Path, target: Path) -> None:
             raise
 
 
-def _point_latest(target: Path) -> None:
+def point_latest(target: Path) -> None:
+    """Make a version the one BentoML calls the latest."""
     pointer = target.parent / "latest"
     fresh = pointer.with_name(".latest.new")
     fresh.write_text(target.name)
@@ -196,7 +197,7 @@ def _point_latest(target: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
+def locked() -> Iterator[None]:
     """One writer at a time, across processes; released by the system if the holder dies."""
     with (store_root().parent / _LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

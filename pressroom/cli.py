@@ -17,6 +17,7 @@ from pressroom.output import fail
 
 VERBS = (
     "export",
+    "convert",
     "calibrate",
     "prune",
     "verify",
@@ -27,6 +28,7 @@ VERBS = (
     "text",
     "image",
     "ehr",
+    "k8s",
     "key",
 )
 

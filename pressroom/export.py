@@ -10,6 +10,8 @@ import typer
 
 from pressroom.export_detect import EXAMPLE as IMAGE_EXAMPLE
 from pressroom.export_detect import detect
+from pressroom.export_ehr import ADAPTER_EXAMPLE, ehr, ehr_adapter
+from pressroom.export_ehr import EXAMPLE as EHR_EXAMPLE
 from pressroom.export_llm import EXAMPLE as LLM_EXAMPLE
 from pressroom.export_llm import llm
 from pressroom.export_text_detect import EXAMPLE as DETECT_EXAMPLE
@@ -72,6 +74,13 @@ Backbone = Annotated[
         metavar="NAME[:VERSION]", help="lift: the stored artifact it is put around; gives its hyper-parameters."
     ),
 ]
+Calibration = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|none",
+        help="Csv that calibrates intervals. Default: the training csv's rows before the test rows.",
+    ),
+]
 Evaluate = Annotated[bool, typer.Option(help="Measure MSE and MAE on the split's test rows.")]
 Text = Annotated[
     bool, typer.Option("--llm", help="The embedded language model too, dense and pruned: minutes the first time.")
@@ -98,6 +107,7 @@ def forecast(
     backbone: Backbone = None,
     runtime: Runs = RuntimeChoice.onnx,
     evaluate: Evaluate = False,
+    calibration: Calibration = None,
     as_json: AsJson = False,
 ) -> None:
     """Press a forecaster. Nothing is stored unless the parity certificate holds."""
@@ -117,6 +127,7 @@ def forecast(
             data=DataOptions(data=data, split=split, scaler=scaler, freq=freq, columns=named, marks=marks),
             runtime=runtime.value,
             evaluate=evaluate,
+            calibration=calibration,
         )
         pressed = press(job, report)
     _show(pressed, as_json)
@@ -148,6 +159,8 @@ def register(app: typer.Typer) -> None:
     group.command("text-detect", epilog=DETECT_EXAMPLE)(text_detect)
     group.command(epilog=WATERMARK_EXAMPLE)(watermark)
     group.command(epilog=IMAGE_EXAMPLE)(detect)
+    group.command(epilog=EHR_EXAMPLE)(ehr)
+    group.command("ehr-adapter", epilog=ADAPTER_EXAMPLE)(ehr_adapter)
     group.command(epilog=_BUNDLED)(bundled)
     app.add_typer(group, name="export", epilog=_FORECAST)
 

@@ -26,6 +26,7 @@ SERVICES = {
     "llm": "services.llm:Llm",
     "detect": "services.detect:Detect",
     "watermark": "services.watermark:Watermark",
+    "ehr": "services.ehr:Ehr",
     "text-detect": "services.text_detect:TextDetect",
 }
 _EXAMPLE = "Example: pressroom serve gateway --port 3000 --grpc-port 3001"

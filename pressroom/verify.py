@@ -49,13 +49,14 @@ def _verify_artifact(target: str, as_json: bool) -> int:
     """Open (which checks all digests), repeat the certificate's cases and the example. 0 if all hold, else 1."""
     from pressroom.inspect import open_named
     from pressroom.verify_detect import verify_detect
+    from pressroom.verify_ehr import verify_ehr
     from pressroom.verify_llm import verify_llm
     from pressroom.verify_text_detect import verify_text_detect
     from pressroom.verify_watermark import verify_watermark
 
     artifact = open_named(target)
     of_family = {"llm": verify_llm, "watermark": verify_watermark, "text-detect": verify_text_detect}
-    of_family |= {"detect": verify_detect}
+    of_family |= {"detect": verify_detect, "ehr": verify_ehr}
     return of_family.get(artifact.manifest.family, _verify_forecaster)(artifact, as_json)
 
 

@@ -28,6 +28,7 @@ _DEFAULTS = {
     "use_bias": True,
     "hidden_act": "gelu",
 }  # fields equal to these are left out of published files
+LONGEST = 2**15  # positions a network with recurrent layers takes; attention alone forgets what is beyond its reach
 _DENSE_REACH = 2048  # positions; their square is what one head's scores hold
 
 

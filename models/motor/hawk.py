@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.motor.config import LONGEST
+
 WIDTH = 4  # steps the convolution sees
 SHARPNESS = 8.0
-LONGEST = 2**15  # steps
 
 
 class GateMap(nn.Module):

@@ -203,10 +203,19 @@ class Batcher:
         batch: list[Job] = []
         room = self.policy.max_rows
         for queue in self._in_turn():
+            if not batch:
+                self._reorder(queue)
             room = self._take_from(queue, batch, room)
         if batch:
-            self._last_batch = (len(batch), self.policy.max_rows - room)
+            self._last_batch = (len(batch), sum(job.rows for job in batch))
         return batch
+
+    def _room(self, lead: Job) -> int:
+        """Rows a batch may have that this job leads; a family may count something else than rows."""
+        return self.policy.max_rows
+
+    def _reorder(self, queue: deque[Job]) -> None:
+        """Choose who leads the next batch by bringing it to the front; a family may have an order of its own."""
 
     def _in_turn(self) -> tuple[deque[Job], deque[Job]]:
         overdue = bool(self._patient) and perf_counter() - self._patient[0].submitted > PATIENCE_S
@@ -219,8 +228,8 @@ class Batcher:
             if job.future.done():  # expired or cancelled
                 self._leave_queue(job)
             elif not batch or (job.key == batch[0].key and job.rows <= room):
+                room = (room if batch else self._room(job)) - job.rows
                 batch.append(job)
-                room -= job.rows
                 self._leave_queue(job)
             else:
                 later.append(job)

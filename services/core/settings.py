@@ -142,6 +142,10 @@ class Settings(BaseModel):
         8192, ge=1, description="label embeddings kept for each model, those of other templates counted apart"
     )
     detect_decoders: int = Field(2, ge=1, le=256, description="images decoded, and maps drawn, at once")
+    ehr_batch_tokens: int = Field(
+        4096, ge=1, description="padded events of patients joined into one forward pass; a longer patient goes alone"
+    )
+    ehr_tls_only: bool = Field(False, description="refuse health records that come over plain connections")
     drain_seconds: float = Field(20.0, ge=0, description="longest wait for accepted gRPC work at shutdown, s")
 
     @model_validator(mode="after")

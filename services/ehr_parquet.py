@@ -1,0 +1,155 @@
+"""MEDS parquet inside a request: a file in, one patient a subject out, without a column more than is read.
+
+A parquet file can be small and unpack to anything; rows are bounded by the file's own metadata before they are read,
+and texts stay in dictionaries, so that a text repeated in every row is held once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from models.errors import InputError
+from models.motor import request as rules
+from models.motor.record import Record
+from models.motor.request import Raw
+from models.motor.vocabulary import Event
+
+FIELD = "events_parquet"
+MOST_ROWS = 2_000_000
+_NEEDED, _OPTIONAL = ("subject_id", "time", "code"), ("numeric_value", "text_value", "unit")
+_TEXTS = ("code", "text_value", "unit")
+_HINT = "a MEDS file: subject_id integer, time timestamp, code string; numeric_value, text_value, unit may be missing"
+_EPOCH = datetime(1970, 1, 1)
+_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds; years 1 to 9999
+
+
+def read_parquet(value: Any) -> list[Raw]:
+    """Patients of a base64 parquet file, in ascending order of subject_id. Raises InputError."""
+    table = _table(_decoded(value))
+    subjects = table["subject_id"].to_numpy()
+    order = subjects.argsort(kind="stable")
+    columns = _Columns(table)
+    raw, start = [], 0
+    ends = [i + 1 for i in range(len(order)) if i + 1 == len(order) or subjects[order[i]] != subjects[order[i + 1]]]
+    for end in ends:
+        raw.append(Raw(str(subjects[order[start]]), None, columns.reader(order[start:end].tolist())))
+        start = end
+    return raw
+
+
+class _Columns:
+    """The columns as plain lists; rows become events when the prediction time is known."""
+
+    def __init__(self, table: pa.Table) -> None:
+        time = table["time"].combine_chunks()
+        self._zoned = time.type.tz is not None
+        self._times: list[int | None] = pc.cast(time, pa.int64()).to_pylist()
+        self._numbers: Sequence[float | None] = _column(table, "numeric_value")
+        self._texts = {name: _column(table, name) for name in _TEXTS}
+
+    def reader(self, rows: list[int]) -> Any:
+        """The record of one subject's rows, in the file's order."""
+
+        def record(at: datetime, field: str) -> Record:
+            if self._zoned != (at.tzinfo is not None):
+                raise InputError(
+                    "timestamps_invalid", "the file's times and the prediction time do not both have an offset",
+                    field=f"{FIELD}.time", hint="give both an offset, or none",
+                )  # fmt: skip
+            return Record(
+                events=[self._event(row, at, f"{field}.events[{i}]") for i, row in enumerate(rows)], birth=None
+            )
+
+        return record
+
+    def _event(self, row: int, at: datetime, field: str) -> Event | None:
+        micros = self._times[row]
+        made = Event(
+            at.replace(tzinfo=None) if micros is None else self._moment(micros, at, f"{field}.time"),
+            rules.code(self._texts["code"][row], f"{field}.code"),
+            rules.finite(self._numbers[row], f"{field}.numeric_value"),
+            rules.text(self._texts["text_value"][row], f"{field}.text_value"),
+            rules.text(self._texts["unit"][row], f"{field}.unit"),
+        )
+        return None if micros is None else made
+
+    def _moment(self, micros: int, at: datetime, field: str) -> datetime:
+        offset = at.utcoffset() or timedelta()
+        if not _EARLIEST <= micros + offset // timedelta(microseconds=1) <= _LATEST:
+            raise InputError("timestamps_invalid", "this time is not in the years 1 to 9999", field=field)
+        return _EPOCH + timedelta(microseconds=micros) + offset
+
+
+def _decoded(value: Any) -> bytes:
+    """The file's bytes: a form brings them as they are, JSON in base64."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise InputError("parquet_invalid", "expected base64 of a parquet file", field=FIELD, hint=_HINT)
+
+
+def _table(raw: bytes) -> pa.Table:
+    """The known columns, checked and cast. Raises InputError; pyarrow's own words may quote the data."""
+    try:
+        file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=list(_TEXTS))
+        rows, names = file.metadata.num_rows, set(file.schema_arrow.names)
+        if rows > MOST_ROWS:
+            raise InputError("too_many_rows", f"{rows} events came, the limit is {MOST_ROWS}", field=FIELD)
+        if missing := [name for name in _NEEDED if name not in names]:
+            raise InputError("parquet_invalid", f"the file has no column {missing[0]}", field=FIELD, hint=_HINT)
+        table = file.read([name for name in (*_NEEDED, *_OPTIONAL) if name in names])
+        return _cast(table)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:
+        if isinstance(fault, InputError):
+            raise
+        raise InputError(
+            "parquet_invalid", "this is no parquet file that can be read", field=FIELD, hint=_HINT
+        ) from None
+
+
+def _cast(table: pa.Table) -> pa.Table:
+    if not pa.types.is_integer(table["subject_id"].type) or table["subject_id"].null_count:
+        raise InputError("parquet_invalid", "subject_id must be integers without nulls", field=FIELD, hint=_HINT)
+    time = table["time"].type
+    if not pa.types.is_timestamp(time):
+        raise InputError("parquet_invalid", "time must be timestamps", field=FIELD, hint=_HINT)
+    for name in _TEXTS:
+        if name in table.column_names and not _is_text(table[name].type):
+            raise InputError("parquet_invalid", f"{name} must be strings", field=FIELD, hint=_HINT)
+    if "numeric_value" in table.column_names and not _is_number(table["numeric_value"].type):
+        raise InputError("parquet_invalid", "numeric_value must be numbers", field=FIELD, hint=_HINT)
+    micros = pc.cast(table["time"], pa.timestamp("us", time.tz), safe=False)
+    return table.set_column(table.column_names.index("time"), "time", micros)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
+def _column(table: pa.Table, name: str) -> list[Any]:
+    """A column as a list; texts of a dictionary are shared, not copied."""
+    if name not in table.column_names:
+        return [None] * len(table)
+    column = table[name].combine_chunks()
+    if not pa.types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    values = column.dictionary.to_pylist()
+    return [None if i is None else values[i] for i in column.indices.to_pylist()]
