@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from benchmarks.ehr_baselines import columns, counts, fit_cox
-from benchmarks.ehr_page import write_page
+from benchmarks.ehr_pages import write_page
 from benchmarks.ehr_scores import Calibration, Predictor, Score, TaskScores, calibration, capped, interval, task_scores
 from export.ehr_source import EhrSource, read_source
 from models.motor import adapter
@@ -78,7 +78,7 @@ def main() -> None:
     print_table(found)
     if given.write:
         for name, file in files.items():
-            path = given.checkpoint / "adapters" / f"{name}.adapter.json"
+            path = given.checkpoint / f"{name}.adapter.json"
             path.write_bytes(described(file, found.tasks[name], found.calibrations[name]).dump())
         write_page(found.tasks, found.calibrations, found.means, found.gain, given.resamples)
 
@@ -86,7 +86,7 @@ def main() -> None:
 def read_adapters(folder: Path) -> dict[str, TaskFile]:
     """Task -> adapter, in the order of the recipe's settings."""
     tasks = read_settings(RECIPE).adapters.tasks
-    return {name: read_task_file((folder / "adapters" / f"{name}.adapter.json").read_bytes()) for name in tasks}
+    return {name: read_task_file((folder / f"{name}.adapter.json").read_bytes()) for name in tasks}
 
 
 def evaluate(settings: Settings, source: EhrSource, files: Mapping[str, TaskFile], resamples: int) -> Evaluation:
@@ -166,7 +166,8 @@ def described(file: TaskFile, scores: TaskScores, found: Calibration) -> TaskFil
     predicted, observed = found.overall
     words = (
         f"On {scores.questions} held-out questions of 216 synthetic patients, the risk within "
-        f"{found.days / 365.25:.1f} years was predicted as {predicted:.2f} on average and observed as {observed:.2f} (Kaplan-Meier). "
+        f"{found.days / 365.25:.1f} years was predicted as {predicted:.2f} on average and observed as "
+        f"{observed:.2f} (Kaplan-Meier). "
         "Synthetic data: check it on records of your own before use."
     )
     score = scores.scores["adapter"]

@@ -64,8 +64,8 @@ def export_commands(settings: Settings, folder: Path, adapters: Sequence[Path]) 
     """What presses the checkpoint, and then its adapters."""
     files = " ".join(shlex.quote(str(path)) for path in adapters)
     return (
-        f"pressroom export ehr {shlex.quote(str(folder))} --name {settings.name}\n"
-        f"pressroom export ehr-adapter {files} --model {settings.name}"
+        f"pressroom export ehr {shlex.quote(str(folder))} --name {settings.name.replace('_', '-')}\n"
+        f"pressroom export ehr-adapter {files}"
     )
 
 

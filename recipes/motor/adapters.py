@@ -18,21 +18,19 @@ from recipes.motor.probes import Probe, Split, fit_probe
 from recipes.motor.records import Record
 from recipes.motor.settings import Settings
 
-FOLDER = "adapters"
 _CALIBRATION = "Probabilities fit the training records only; check them against outcomes of your own before use."
 
 
 def write_adapters(folder: Path, network: Motor, prepared: Prepared, settings: Settings) -> list[Path]:
-    """Fit every task of the settings on the training split and write `adapters/TASK.adapter.json` beside the network.
+    """Fit every task of the settings on the training split and write `TASK.adapter.json` beside the network.
 
     folder: the checkpoint, already written; its digest is what the adapters attach to.
     """
     probes = fit_all(network, prepared, settings)
     backbone = read_source(folder).backbone
-    (folder / FOLDER).mkdir(exist_ok=True)
     written = []
     for task, probe in probes.items():
-        path = folder / FOLDER / f"{task}.adapter.json"
+        path = folder / f"{task}.adapter.json"
         path.write_bytes(_file(task, probe, backbone, network.config.time_bins, settings).dump())
         written.append(path)
     return written

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import tiny_images
+import tiny_records
 import tiny_text
 from pressroom_client._grpc_messages import methods, set_parameters
 from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
@@ -86,8 +87,7 @@ class Calls:
         length = int.from_bytes(content[:4], "little")
         assert length == len(content) - 4
         asked = json.loads(content[4:])
-        task = forecast if "series" in asked else tiny_images.answer if "image" in asked else tiny_text.answer
-        native = json.dumps(task(asked, request_id)).encode()
+        native = json.dumps(_task(asked)(asked, request_id)).encode()
         answer = self._answer(request, request_id)
         answer.outputs.add(name="response", datatype="BYTES", shape=[1])
         answer.raw_output_contents.append(len(native).to_bytes(4, "little") + native)
@@ -102,3 +102,12 @@ class Calls:
     def _known(self, name: str) -> None:
         if name != "counter":
             raise RefusalError("model_not_found", 404, "NOT_FOUND")
+
+
+def _task(asked: dict[str, Any]) -> Callable[[dict[str, Any], str], dict[str, Any]]:
+    """Which model a native request is for."""
+    if "series" in asked:
+        return forecast
+    if "image" in asked:
+        return tiny_images.answer
+    return tiny_records.answer if asked.keys() & {"patients", "events_parquet"} else tiny_text.answer

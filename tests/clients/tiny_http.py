@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import tiny_images
+import tiny_records
 import tiny_text
 from tiny_service import DIGEST, HORIZON, MODEL, OUTPUTS, STAGES, TENSORS, Behaviour, RefusalError, Seen, forecast
 
@@ -76,6 +77,8 @@ async def _stream(send: Send, request_id: str, events: list[bytes], behaviour: B
 def _answer(seen: Seen, request_id: str) -> tuple[dict[str, str], bytes]:
     if seen.name in tiny_text.ROUTES:
         return {}, json.dumps(tiny_text.answer(json.loads(seen.body), request_id)).encode()
+    if seen.name in tiny_records.ROUTES:
+        return {}, tiny_records.dumped(seen.body, request_id)
     if seen.name in tiny_images.ROUTES:
         return {}, tiny_images.dumped(seen.body, request_id)
     if seen.name == "POST /v1/forecast":

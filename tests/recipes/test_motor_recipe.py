@@ -130,7 +130,7 @@ def test_a_folder_with_another_run_is_refused(finished: Path, few_records: Path,
 def test_adapters_attach_to_this_backbone_only(finished: Path, settings: Settings) -> None:
     source = read_source(finished)
     for name in settings.adapters.tasks:
-        found = read_task_file((finished / f"adapters/{name}.adapter.json").read_bytes())
+        found = read_task_file((finished / f"{name}.adapter.json").read_bytes())
         assert (found.task, found.backbone) == (name, source.backbone)
         assert len(found.vector) == settings.tasks.rank + 1
         assert found.time_bins == source.config.time_bins

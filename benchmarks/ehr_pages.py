@@ -1,11 +1,15 @@
-"""docs/ehr-benchmarks.md and its calibration plot, written from what was measured."""
+"""docs/ehr-benchmarks.md, its calibration plot, and docs/ehr-throughput.md, written from what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.ehr_scores import Calibration, Score, TaskScores
+
+if TYPE_CHECKING:
+    from benchmarks.ehr_throughput import Load, Neighbour
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PLOT = DOCS / "ehr-benchmarks.md", DOCS / "ehr-calibration.png"
@@ -94,3 +98,63 @@ def plot(calibrations: Mapping[str, Calibration], path: Path) -> None:
     figure.supylabel("observed risk (Kaplan-Meier)", size=9)
     figure.savefig(path, dpi=90, metadata={"Software": None})
     pyplot.close(figure)
+
+
+_THROUGHPUT = """# Health records: throughput
+
+Written by `python -m benchmarks.ehr_throughput --write`.
+
+{machine}
+
+{patients} patients drawn from the 1,075 of `data/ehr` (median {median} events, the largest {largest}), one a request
+with its whole record as JSON, from closed-loop clients over HTTP. Two gateways on the same cores take turns: one joins
+patients into batches, one answers one by one. Load generator and servers share the machine. Medians of the rounds.
+
+| clients | server | patients/s | p50, ms | p99, ms | server CPU a patient, ms | padding |
+|---|---|---|---|---|---|---|
+{rows}
+
+Batched against one by one, patients a second: {ratios} clients. Padding is the share of computed positions that belong
+to nobody: lengths are rounded up to buckets.
+
+## Beside the largest patient
+
+Four clients with patients of under 600 events, alone and then together with one client that keeps sending the patient
+of {largest} events:
+
+| | median, ms | slowest, ms |
+|---|---|---|
+| small patients alone | {n.alone_p50_ms:.1f} | {n.alone_worst_ms:.1f} |
+| small patients beside the largest | {n.beside_p50_ms:.1f} | {n.beside_worst_ms:.1f} |
+
+The largest patient itself takes {n.largest_ms:.1f} ms, {n.largest_inference_ms:.1f} ms of them in the network:
+events beyond the network's reach are cut off, which changes nothing, so it costs a batch like others. Its events are
+read in a thread.
+"""
+
+
+def write_throughput(
+    loads: Mapping[tuple[str, int], Load], neighbour: Neighbour, lengths: list[int], machine: Mapping[str, str]
+) -> None:
+    """Replace the page."""
+    clients = sorted({count for _, count in loads})
+    rows = [_load_row(count, name, loads[name, count]) for count in clients for name in ("batched", "one by one")]
+    ratios = [loads["batched", n].patients_a_second / loads["one by one", n].patients_a_second for n in clients]
+    said = ", ".join(f"{ratio:.2f} at {count}" for ratio, count in zip(ratios, clients, strict=True))
+    facts = "\n".join(f"- {name}: {value}" for name, value in machine.items())
+    THROUGHPUT.write_text(
+        _THROUGHPUT.format(
+            machine=facts,
+            patients=len(lengths),
+            median=lengths[len(lengths) // 2],
+            largest=f"{lengths[-1]:,}",
+            rows="\n".join(rows),
+            ratios=said,
+            n=neighbour,
+        )
+    )
+
+
+def _load_row(clients: int, name: str, load: Load) -> str:
+    figures = f"{load.patients_a_second:.0f} | {load.p50_ms:.0f} | {load.p99_ms:.0f} | {load.cpu_ms:.1f}"
+    return f"| {clients} | {name} | {figures} | {load.padding:.0%} |"

@@ -1,0 +1,227 @@
+"""Patients a second through the served route, over the real lengths of data/ehr, batched against one by one.
+
+    python -m benchmarks.ehr_throughput [--seconds 4] [--rounds 2] [--write]
+
+Two gateways serve the same artifact, one joins patients, one does not; they take turns under load. CPU time is the
+server's own. The last part measures what a patient of 16,221 events does to the small ones beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import httpx
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks.cpu import ServerCpu
+from benchmarks.ehr_pages import write_throughput
+from benchmarks.machine import describe
+from benchmarks.server import Gateway, gateway, use_own_store
+from benchmarks.stats import percentile
+
+ROOT = Path(__file__).parents[1]
+CHECKPOINT, DATA = ROOT / "data/checkpoints/motor_synthea", ROOT / "data/ehr/data"
+MODEL, PATH, SEED = "motor-synthea", "/v1/ehr/predict", 11
+CLIENTS = (1, 16, 64)
+PATIENTS = 200
+SMALL = 600  # events
+
+
+@dataclass(frozen=True)
+class Load:
+    """One measurement: patients answered a second, latencies, the server's CPU a patient, share of padding."""
+
+    patients_a_second: float
+    p50_ms: float
+    p99_ms: float
+    cpu_ms: float
+    padding: float
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Small patients' latency with and without the largest one among them, and its own, milliseconds."""
+
+    alone_p50_ms: float
+    alone_worst_ms: float
+    beside_p50_ms: float
+    beside_worst_ms: float
+    largest_ms: float
+    largest_inference_ms: float
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """Requests of one patient each, as of just after the last event but one day; small: few events; largest: most."""
+
+    sample: list[bytes]
+    small: list[bytes]
+    largest: bytes
+    lengths: list[int]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    use_own_store()
+    press()
+    bodies = read_bodies()
+    only = {"PRESSROOM_MODELS": MODEL}
+    with gateway(only) as joined, gateway({**only, "PRESSROOM_MAX_BATCH_ROWS": "1"}) as single:
+        servers = {"batched": joined, "one by one": single}
+        loads = asyncio.run(measure(servers, bodies, given.seconds, given.rounds))
+        neighbour = asyncio.run(beside_the_largest(joined, bodies, given.seconds))
+    for (name, clients), load in loads.items():
+        print(f"{name:12}{clients:4} clients  {load}")
+    print(neighbour)
+    if given.write:
+        write_throughput(loads, neighbour, bodies.lengths, describe())
+
+
+def press() -> None:
+    """The bundled checkpoint and its adapters, where the store does not hold them yet."""
+    from export.ehr import EhrJob, press
+    from export.ehr_adapter import store_adapter
+
+    press(EhrJob(folder=CHECKPOINT, name=MODEL))
+    for path in sorted(CHECKPOINT.glob("*.adapter.json")):
+        store_adapter(path)
+
+
+def read_bodies() -> Bodies:
+    """A random sample of all three splits' subjects, the one with the most events always in it."""
+    patients = [body for split in ("train", "tuning", "held_out") for body in _of_split(split)]
+    patients.sort(key=lambda pair: pair[0])
+    chosen = np.random.default_rng(SEED).choice(len(patients) - 1, PATIENTS - 1, replace=False)
+    sample = [patients[i] for i in chosen.tolist()] + [patients[-1]]
+    small = [body for events, body in sample if events < SMALL]
+    return Bodies([body for _, body in sample], small, patients[-1][1], sorted(events for events, _ in sample))
+
+
+def _of_split(split: str) -> Iterator[tuple[int, bytes]]:
+    """Number of events and request of every subject, as of its last event (deaths left out: they are the outcome)."""
+    rows = pq.read_table(DATA / f"{split}.parquet").to_pylist()
+    by_subject: dict[int, list[dict[str, object]]] = {}
+    for row in rows:
+        if row["code"] != "MEDS_DEATH":
+            stated = {name: value for name, value in row.items() if value is not None and name != "subject_id"}
+            by_subject.setdefault(row["subject_id"], []).append({**stated, "time": row["time"].isoformat()})
+    for events in by_subject.values():
+        asked = {"model": MODEL, "prediction_time": events[-1]["time"], "patients": [{"events": events}]}
+        yield len(events), json.dumps(asked).encode()
+
+
+async def measure(
+    servers: dict[str, Gateway], bodies: Bodies, seconds: float, rounds: int
+) -> dict[tuple[str, int], Load]:
+    """Medians over rounds in which the servers take turns."""
+    found: dict[tuple[str, int], list[Load]] = {}
+    for _ in range(rounds):
+        for clients in CLIENTS:
+            for name, server in servers.items():
+                load = await _load(server, bodies.sample, clients, seconds)
+                found.setdefault((name, clients), []).append(load)
+    fields = Load.__dataclass_fields__
+    return {
+        key: Load(*(median(getattr(one, field) for one in loads) for field in fields)) for key, loads in found.items()
+    }
+
+
+async def _load(server: Gateway, bodies: Sequence[bytes], clients: int, seconds: float) -> Load:
+    """Closed-loop clients that walk through the bodies in one shared order."""
+    cpu = ServerCpu(server.pid)
+    latencies: list[float] = []
+    async with _connections(server, clients) as http:
+        await _ask(http, bodies[0])
+        before, positions, begun = cpu.read(), _positions(server), time.perf_counter()
+        turn = iter(range(1 << 30))
+
+        async def client() -> None:
+            while time.perf_counter() < begun + seconds:
+                latencies.append(await _ask(http, bodies[next(turn) % len(bodies)]))
+
+        await asyncio.gather(*(client() for _ in range(clients)))
+        wall, used = time.perf_counter() - begun, cpu.read().since(before)
+        real, padded = (b - a for a, b in zip(positions, _positions(server), strict=True))
+    return Load(
+        patients_a_second=len(latencies) / wall,
+        p50_ms=percentile(latencies, 50),
+        p99_ms=percentile(latencies, 99),
+        cpu_ms=1000 * used.workers / len(latencies),
+        padding=1 - real / padded,
+    )
+
+
+async def beside_the_largest(server: Gateway, bodies: Bodies, seconds: float) -> Neighbour:
+    """Four clients with small patients, alone and then with one client that sends the largest without a pause."""
+    async with _connections(server, 8) as http:
+        alone = await _small(http, bodies.small, seconds)
+        largest: list[float] = []
+        inference: list[float] = []
+        sending = asyncio.create_task(_send_largest(http, bodies.largest, seconds, largest, inference))
+        beside = await _small(http, bodies.small, seconds)
+        await sending
+    return Neighbour(median(alone), max(alone), median(beside), max(beside), median(largest), median(inference))
+
+
+async def _small(http: httpx.AsyncClient, bodies: Sequence[bytes], seconds: float) -> list[float]:
+    end, latencies = time.perf_counter() + seconds, []
+
+    async def client(offset: int) -> None:
+        turn = offset
+        while time.perf_counter() < end:
+            latencies.append(await _ask(http, bodies[turn % len(bodies)]))
+            turn += 4
+
+    await asyncio.gather(*(client(i) for i in range(4)))
+    return latencies
+
+
+async def _send_largest(
+    http: httpx.AsyncClient, body: bytes, seconds: float, largest: list[float], inference: list[float]
+) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        begun = time.perf_counter()
+        reply = await http.post(PATH, content=body)
+        largest.append(1000 * (time.perf_counter() - begun))
+        inference.append(reply.raise_for_status().json()["timings"]["inference_ms"])
+
+
+def _connections(server: Gateway, clients: int) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    return httpx.AsyncClient(
+        base_url=server.url, limits=limits, timeout=60, headers={"Content-Type": "application/json"}
+    )
+
+
+async def _ask(http: httpx.AsyncClient, body: bytes) -> float:
+    """Milliseconds of one good answer."""
+    begun = time.perf_counter()
+    (await http.post(PATH, content=body)).raise_for_status()
+    return 1000 * (time.perf_counter() - begun)
+
+
+def _positions(server: Gateway) -> tuple[float, float]:
+    """Positions of patients, and with padding, that went through the network so far."""
+    with urllib.request.urlopen(f"{server.url}/metrics") as reply:
+        lines = reply.read().decode().splitlines()
+    names = ("pressroom_ehr_positions_total", "pressroom_ehr_padded_positions_total")
+    values = [sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{")) for name in names]
+    return values[0], values[1]
+
+
+if __name__ == "__main__":
+    main()
