@@ -56,24 +56,20 @@ def main(
 
 
 def press_all(recipe: Path | None, screen: Console) -> dict[str, str]:
-    """Artifacts of the benchmarks' own store, name -> how the table calls them."""
-    tiny, config = accuracy.TINY, accuracy.TINY / "clip_tiny.json"
-    before = tiny / "clip_tiny_before.safetensors"
-    models = {BEFORE: "before CLIPSelf", AFTER: "after CLIPSelf, the official program's weights"}
-    press(BEFORE, before, config, None, screen)
-    press(AFTER, tiny / "clipself_tiny_visual.safetensors", config, before, screen)
-    if recipe is not None:
-        press(RECIPE, recipe / "clipself.safetensors", recipe / "clipself.json", before, screen)
-        models[RECIPE] = "after `recipes/clipself`"
+    """Artifacts of the benchmarks' own store, name -> how the table calls them. Raises CalledProcessError."""
+    from pressroom.bundled_detect import BEFORE as CLIP
+    from pressroom.bundled_detect import press_clips
+
+    with screen.status("press"):
+        press_clips()
+        models = {BEFORE: "before CLIPSelf", AFTER: "after CLIPSelf, the official program's weights"}
+        if recipe is not None:
+            command = [sys.executable, "-c", "from pressroom.cli import main; main()", "export", "detect"]
+            command += [str(recipe / "clipself.safetensors"), "--config", str(recipe / "clipself.json")]
+            command += ["--clip", str(CLIP), "--name", RECIPE, "--size", SIDE]
+            subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
+            models[RECIPE] = "after `recipes/clipself`"
     return models
-
-
-def press(name: str, checkpoint: Path, config: Path, clip: Path | None, screen: Console) -> None:
-    """One artifact, by the command line. Raises CalledProcessError."""
-    command = [sys.executable, "-c", "from pressroom.cli import main; main()", "export", "detect", str(checkpoint)]
-    command += ["--name", name, "--config", str(config), "--size", SIDE]
-    with screen.status(f"press {name}"):
-        subprocess.run(command + (["--clip", str(clip)] if clip else []), cwd=ROOT, check=True, stdout=sys.stderr)
 
 
 def broken_promises(measured: list[accuracy.Accuracy], costs: list[throughput.Cost]) -> list[str]:
