@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup native demo serve test lint docs bench clean
+.PHONY: setup native demo serve test lint docs bench k8s-tools image clean
 
 setup: $(READY) native
 
@@ -33,8 +33,22 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+test: lint k8s-tools
 	$(BIN)/python -m pytest
+
+# What the tests of k8s/ need besides kubectl and promtool: a scanner, in an environment of its own as it pins many
+# libraries, and published models of custom resources. Without npm those tests are skipped.
+k8s-tools: .venv-k8s/.ready
+.venv-k8s/.ready: tests/k8s/crds/package-lock.json
+	$(PYTHON) -m venv .venv-k8s
+	.venv-k8s/bin/python -m pip install --quiet checkov==3.3.30
+	if command -v npm >/dev/null; then npm ci --prefix tests/k8s/crds --silent --no-audit --no-fund; fi
+	touch $@
+
+# The container image, built without a registry, and one hardened run of it. Needs root, mmdebstrap, buildah, podman.
+image: setup
+	scripts/build_image.sh
+	$(BIN)/python -m pytest tests/k8s/test_image.py
 
 # The generated parts of docs/: settings, metrics, error codes, routes, commands, refusals.
 docs: setup
@@ -45,4 +59,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.serving
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) .venv-k8s out

@@ -1,8 +1,12 @@
-"""The manifests as data: every object of the base and of the overlays' own files, read without a cluster."""
+"""The manifests as kustomize builds them: every overlay, and overlays with components added."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,68 +14,51 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 K8S = ROOT / "k8s"
-BASE = K8S / "base"
-OVERLAYS = sorted(path for path in (K8S / "overlays").iterdir() if path.is_dir())
+OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir() if path.is_dir())
+COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir() if path.is_dir())
+EXCLUSIVE = {"hpa": "keda", "keda": "hpa"}  # both would scale the Deployments
+TOOLS = ROOT / ".venv-k8s" / "bin"  # `make k8s-tools`
+CRDS = ROOT / "tests" / "k8s" / "crds"
 
 Object = dict[str, Any]
 
 
-def read(path: Path) -> list[Object]:
-    """Every document of a YAML file."""
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+@cache
+def built(overlay: str, *components: str) -> list[Object]:
+    """What `kubectl kustomize` makes of an overlay with these components."""
+    if not components:
+        return _build(K8S / "overlays" / overlay)
+    folder = K8S / f".test-{overlay}-{'-'.join(components)}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        document = {"resources": [f"../overlays/{overlay}"], "components": [f"../components/{c}" for c in components]}
+        (folder / "kustomization.yaml").write_text(json.dumps(document))
+        return _build(folder)
+    finally:
+        shutil.rmtree(folder)
 
 
-def kustomization(folder: Path) -> Object:
-    (found,) = read(folder / "kustomization.yaml")
+def _build(folder: Path) -> list[Object]:
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def everything() -> list[list[Object]]:
+    """Each overlay alone, and the CPU overlay with all components: once with hpa, once with keda."""
+    with_hpa, with_keda = ([c for c in COMPONENTS if c != other] for other in ("keda", "hpa"))
+    return [*(built(name) for name in OVERLAYS), built("cpu", *with_hpa), built("cpu", *with_keda)]
+
+
+def files() -> Iterator[Path]:
+    """Every YAML file of k8s/."""
+    return (path for path in sorted(K8S.rglob("*.yaml")) if not path.parent.name.startswith("."))
+
+
+def find(objects: list[Object], kind: str, name: str) -> Object:
+    (found,) = [one for one in objects if (one["kind"], one["metadata"]["name"]) == (kind, name)]
     return found
-
-
-def base_objects() -> list[Object]:
-    """All objects the base lists."""
-    return [document for name in kustomization(BASE)["resources"] for document in read(BASE / name)]
-
-
-def of_kind(kind: str) -> list[Object]:
-    return [found for found in base_objects() if found["kind"] == kind]
-
-
-def deployment() -> Object:
-    (found,) = of_kind("Deployment")
-    return found
-
-
-def pod() -> Object:
-    """The Deployment's pod specification."""
-    spec: Object = deployment()["spec"]["template"]["spec"]
-    return spec
-
-
-def server() -> Object:
-    """The one container."""
-    (container,) = pod()["containers"]
-    found: Object = container
-    return found
-
-
-def pod_labels() -> dict[str, str]:
-    labels: dict[str, str] = deployment()["spec"]["template"]["metadata"]["labels"]
-    return labels
-
-
-def settings(folder: Path) -> dict[str, str]:
-    """A settings.env as a mapping; empty if the folder has none."""
-    file = folder / "settings.env"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return dict(line.partition("=")[::2] for line in lines if line and not line.startswith("#"))
-
-
-def quantity(text: str) -> float:
-    """A Kubernetes quantity in bytes or cores."""
-    units = {"m": 1e-3, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "k": 1e3, "M": 1e6, "G": 1e9}
-    for suffix, factor in units.items():
-        if text.endswith(suffix):
-            return float(text.removesuffix(suffix)) * factor
-    return float(text)
 
 
 def walk(node: Any) -> Iterator[Object]:
