@@ -167,6 +167,22 @@ def test_a_moment_of_another_kind_is_refused(client: Client, events: pd.DataFram
         client.predict_time_to_event(events, np.datetime64("NaT"), model="recorder")
 
 
+@pytest.mark.parametrize(
+    ("moment", "sent"),
+    [
+        (np.datetime64("2022-06"), "2022-06-01"),
+        (np.datetime64("2022-06-01T07", "h"), "2022-06-01T07:00:00.000000"),
+        (np.datetime64("2022-06-01T07:08:09.123456789"), "2022-06-01T07:08:09.123456"),
+        (pd.Timestamp("2022-06-01T07:08:09.123456789"), "2022-06-01T07:08:09.123456"),
+        (pd.Timestamp("2022-06-01", tz="Asia/Shanghai"), "2022-06-01T00:00:00+08:00"),
+    ],
+)
+@pytest.mark.parametrize("transport", ["http"])
+def test_moments_travel_as_the_server_reads_them(client: Client, server: Behaviour, moment: Any, sent: str) -> None:
+    client.predict_time_to_event([{"time": moment, "code": "A"}], moment)
+    assert body(server)["prediction_time"] == body(server)["patients"][0]["events"][0]["time"] == sent
+
+
 def test_a_refusal_names_the_place(client: Client) -> None:
     with pytest.raises(BadRequest) as refusal:
         client.predict_time_to_event([], AT, model="recorder")

@@ -53,7 +53,10 @@ def moment(value: Any, field: str) -> str:
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             raise UsageError(f"{field} is NaT", field=field)
-        return str(np.datetime_as_string(value))
+        is_date = np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D")
+        return str(value.astype("datetime64[D]" if is_date else "datetime64[us]"))
+    if getattr(value, "nanosecond", 0):
+        return moment(value.floor("us"), field)  # a pandas timestamp; the wire knows microseconds
     if isinstance(value, date):
         return value.isoformat()
     raise UsageError(f"{field} is a {type(value).__name__}, expected a date, a datetime or ISO 8601 text", field=field)
