@@ -10,6 +10,7 @@ import base64
 import binascii
 import io
 import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -102,13 +103,8 @@ def _are_points(points: Any) -> bool:
 def _from_png(entry: Any, width: int, height: int, field: str) -> Mask:
     try:
         data = base64.b64decode(entry["png"], validate=True)
+        _check_size(data, width, height, field)
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
-            if image.size != (width, height):
-                raise InputError(
-                    "mask_invalid",
-                    f"the mask is {image.width} x {image.height} pixels, the image {width} x {height}",
-                    field=field,
-                )
             image.load()
             shown = np.asarray(image if image.mode in ("1", "L", "P", "I;16", "I") else image.convert("L"))
     except (OSError, ValueError, TypeError, SyntaxError, EOFError, binascii.Error) as fault:
@@ -116,3 +112,12 @@ def _from_png(entry: Any, width: int, height: int, field: str) -> Mask:
             raise
         raise InputError("mask_invalid", "the mask is no readable PNG in base64", field=field, hint=HINT) from None
     return shown > 0
+
+
+def _check_size(data: bytes, width: int, height: int, field: str) -> None:
+    """By the header, before Pillow makes anything of it."""
+    wide, high = struct.unpack(">II", data[16:24].ljust(8, b"\0"))
+    if data[12:16] == b"IHDR" and (wide, high) != (width, height):
+        raise InputError(
+            "mask_invalid", f"the mask is {wide} x {high} pixels, the image {width} x {height}", field=field
+        )

@@ -122,7 +122,7 @@ def whole(request: Mapping[str, Any], field: str, default: int | None) -> int | 
     if value is None:
         return default
     if type(value) is not int or not 1 <= value <= MOST:
-        raise refused(field, f"{field} must be a whole number of 1 or more")
+        raise refused(field, f"{field} must be a whole number from 1 to {MOST}")
     return value
 
 
