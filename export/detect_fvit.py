@@ -20,6 +20,7 @@ from models.clipself.fvit.head import SIDE, BoxHead
 from models.clipself.fvit.network import Fvit
 
 LEVELS = 4
+LEAST = 6  # patches of a side the exporter is told of: it takes levels of one cell for constants
 LEVEL_NAMES = [f"level{i}" for i in range(LEVELS)]
 
 
@@ -44,7 +45,7 @@ class DetectorGraph(nn.Module):
 def write_detector(network: Fvit, path: Path) -> None:
     """Raises ConversionError with the exporter's reason."""
     config = network.config.vision
-    example, shapes = vision_example(config)
+    example, shapes = vision_example(config, LEAST)
     write(
         DetectorGraph(network),
         example,

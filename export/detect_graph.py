@@ -98,11 +98,12 @@ def vision_inputs(config: VisionConfig) -> list[str]:
     return ["pixels", "position", *(("cosine", "sine") if config.variant == "eva" else ())]
 
 
-def vision_example(config: VisionConfig) -> tuple[tuple[Tensor, ...], Shapes]:
-    """Inputs the exporter traces with, on a grid of 4 x 6, and which of their axes are dynamic."""
-    rows, columns, patch = torch.export.Dim("rows", min=1), torch.export.Dim("columns", min=1), config.patch_size
+def vision_example(config: VisionConfig, least: int = 1) -> tuple[tuple[Tensor, ...], Shapes]:
+    """Inputs the exporter traces with, and which of their axes are dynamic. least: patches of a side."""
+    dims = {"min": least, "max": 4096}
+    rows, columns, patch = torch.export.Dim("rows", **dims), torch.export.Dim("columns", **dims), config.patch_size
     generator = torch.Generator().manual_seed(0)
-    grid = (4, 6)
+    grid = (3 + least, 5 + least)
     pixels = torch.randn(3, 3, grid[0] * patch, grid[1] * patch, generator=generator)
     position = torch.randn(*grid, config.width, generator=generator)
     tensors: tuple[Tensor, ...] = (pixels, position)
