@@ -14,6 +14,7 @@ import pytest
 from live_server import LiveServer, StartServer, clean_environment, running_server
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
+_PRESS_CLIPS = "from pressroom.bundled_detect import press_clips; press_clips()"
 _PRESS_LLM = """
 import sys
 from pathlib import Path
@@ -51,6 +52,25 @@ def tiny_llm_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     return home
+
+
+@pytest.fixture(scope="session")
+def clips_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME that holds the bundled image models, clipself-tiny and clip-tiny. Shared, as `pressed_home`."""
+    kept = os.environ.get("PRESSROOM_TEST_CLIPS_HOME")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("clips")
+    done = subprocess.run(
+        [sys.executable, "-c", _PRESS_CLIPS], env=clean_environment(home), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def clip_server(clips_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A ready gateway with both bundled image models."""
+    with running_server(clips_home, tmp_path_factory.mktemp("clip-server") / "server.log") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

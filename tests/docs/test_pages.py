@@ -12,6 +12,7 @@ from manual import ROOT, RUN, SHOWN, Reader, read_blocks
 
 DOCS = ROOT / "docs"
 OWN_TEST = {
+    "detection.md",  # asks image models: see tests/detection/test_detection_page.py
     "add_architecture.md",  # its blocks are one program: see test_add_architecture.py
     "llm.md",  # asks a language model: see tests/llm/test_text_page.py
 }
