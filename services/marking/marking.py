@@ -26,7 +26,7 @@ from services.marking.registry import Facts, MessageRegistry
 from services.marking.scheme import LoadedScheme, as_input_error
 
 REGISTERED = "registry"
-_FIELDS = {"message": "watermark.message", "segments": "watermark.bits"}
+_FIELDS = {"message": "watermark", "segments": "watermark"}
 
 
 @dataclass(frozen=True)

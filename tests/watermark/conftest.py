@@ -1,0 +1,79 @@
+"""A store with a tiny language model and a watermarking scheme of eight bits, and servers that mark with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_server import LiveServer, clean_environment, running_server
+from marked_server import SECRETS
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # BentoML's own, when its services are imported
+    import services.watermark  # noqa: F401
+
+_PRESS = """
+from export.watermark import WatermarkJob, press
+press(WatermarkJob(generator="tiny-fp32", name="tiny-mark", settings={
+    "message_bits": 8, "tokens_per_bit": 9.0, "delta": 6.0, "permutations": 40,
+}))
+"""
+
+
+@pytest.fixture(scope="session")
+def mark_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME with tiny-fp32 and tiny-mark, its scheme. Shared, never changed."""
+    kept = os.environ.get("PRESSROOM_TEST_MARK_HOME")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("tiny-mark")
+    if not (home / "models" / "tiny-mark").exists():
+        shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
+        done = subprocess.run(
+            [sys.executable, "-c", _PRESS], env=clean_environment(home), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two keys; `new` marks."""
+    file = tmp_path_factory.mktemp("keys") / "watermark.toml"
+    entries = "\n".join(f'[[keys]]\nid = "{one}"\nsecret = "{secret}"' for one, secret in SECRETS.items())
+    file.write_text(f'current = "new"\n{entries}\n')
+    return file
+
+
+@pytest.fixture(scope="session")
+def marks(mark_home: Path, key_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A gateway that marks what asks for it, and keeps a registry."""
+    folder = tmp_path_factory.mktemp("marks")
+    settings = {
+        "PRESSROOM_WATERMARK_KEYS_FILE": str(key_file),
+        "PRESSROOM_WATERMARK_SCHEME": "tiny-mark",
+        "PRESSROOM_WATERMARK_REGISTRY": f"sqlite:///{folder / 'messages.db'}",
+        "PRESSROOM_WATERMARK_DECODES_PER_MINUTE": "0",
+        "PRESSROOM_ACCESS_LOG": "all",
+    }
+    with running_server(mark_home, folder / "server.log", environment=settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def always(mark_home: Path, key_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A gateway that marks every answer, whatever a request says; three readings a minute."""
+    folder = tmp_path_factory.mktemp("always")
+    settings = {
+        "PRESSROOM_WATERMARK_KEYS_FILE": str(key_file),
+        "PRESSROOM_WATERMARK_SCHEME": "tiny-mark",
+        "PRESSROOM_WATERMARK_REGISTRY": f"sqlite:///{folder / 'messages.db'}",
+        "PRESSROOM_WATERMARK_POLICY": "always",
+        "PRESSROOM_WATERMARK_DECODES_PER_MINUTE": "8",
+    }
+    with running_server(mark_home, folder / "server.log", environment=settings) as server:
+        yield server
