@@ -22,6 +22,7 @@ from export.errors import CheckpointFileError, DataError, OptionError
 from export.evaluate import evaluate
 from export.example import make_example
 from export.forecast_backbone import open_backbone, refer, stated_by
+from export.forecast_calibration import calibrate
 from export.forecast_data import DataOptions, Prepared, make_spec, prepare
 from export.forecast_manifest import ForecastFacts
 from export.hyperparameters import HyperParameters, Stated, gather
@@ -45,6 +46,7 @@ class ForecastJob:
     """Everything `pressroom export forecast` was told.
 
     backbone       LIFT: NAME[:VERSION] of the stored artifact it is put around
+    calibration    csv the intervals are calibrated with, "none", or None: the training csv's rows before the test rows
     extra_metrics  figures from elsewhere (the paper, the training run) to record beside measured ones
     """
 
@@ -57,6 +59,7 @@ class ForecastJob:
     data: DataOptions = field(default_factory=DataOptions)
     runtime: RuntimeKind = "onnx"
     evaluate: bool = False
+    calibration: str | None = None
     extra_metrics: tuple[Metric, ...] = ()
 
 
@@ -72,7 +75,9 @@ class Network:
     module: nn.Module
     backbone: dict[str, Any] | None = None
 
-    def facts(self, runtime: Runtime, files: dict[str, FileEntry], metrics: list[Metric]) -> ForecastFacts:
+    def facts(
+        self, runtime: Runtime, files: dict[str, FileEntry], metrics: list[Metric], calibration: dict[str, Any]
+    ) -> ForecastFacts:
         """What the manifest says once the weights are written."""
         return ForecastFacts(
             architecture=self.record,
@@ -83,6 +88,7 @@ class Network:
             files=files,
             metrics=metrics,
             backbone=self.backbone,
+            calibration=calibration,
         )
 
 
@@ -110,8 +116,11 @@ def press(job: ForecastJob, report: Report = silent) -> Pressed:
         metrics = list(job.extra_metrics)
         if job.evaluate:
             metrics = evaluate(run, network.spec, network.prepared.table, network.prepared.split, report) + metrics
+        calibrated = calibrate(run, network.spec, network.prepared, job.calibration, report)
+        calibrated.calibration.save(files)
         report(_STEPS[4], 4, len(_STEPS))
-        manifest_for = partial(network.facts(runtime, file_entries(files), metrics).manifest, job.name)
+        facts = network.facts(runtime, file_entries(files), metrics, calibrated.words)
+        manifest_for = partial(facts.manifest, job.name)
         verdict: str = certificate["verdict"]
         stored = store(manifest_for, files, name=job.name, version=job.version, verdict=verdict)
     report(_STEPS[4], len(_STEPS), len(_STEPS))

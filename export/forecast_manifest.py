@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from export.artifact import FileEntry, Manifest, Metric, Official, Paper, Runtime, Signature, Source, TensorSpec
@@ -26,6 +26,7 @@ class ForecastFacts:
     files: dict[str, FileEntry]
     metrics: list[Metric]
     backbone: dict[str, Any] | None = None  # LIFT's, see `export.forecast_backbone`
+    calibration: dict[str, Any] = field(default_factory=dict)  # what settings say of it
 
     def manifest(self, name: str, version: str) -> Manifest:
         """The manifest for a name and version."""
@@ -43,7 +44,7 @@ class ForecastFacts:
             signature=signature(self.spec),
             request=request_in_words(self.spec),
             pipeline=pipeline_in_words(self.spec),
-            settings=self.spec.settings() | ({"backbone": self.backbone} if self.backbone else {}),
+            settings=self.spec.settings() | self.calibration | ({"backbone": self.backbone} if self.backbone else {}),
             runtime=self.runtime,
             files=self.files,
             metrics=self.metrics,

@@ -6,7 +6,7 @@ Documentation only: the pipeline in `models.forecasting` validates, because its 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,8 +29,12 @@ class ForecastSeries(BaseModel):
         description="of the model's whole horizon, styled as `timestamps`; default: they follow at the frequency. "
         "Networks whose calendar goes over the horizon (`settings.marks_ahead`) read their wall clock",
     )
-    values: dict[str, list[float]] = Field(
-        description="numbers per column, in the model's column order; at least `look_back` rows, the last ones are used"
+    tz: str | None = Field(
+        None, description="time zone of stamps without an offset, and of the answer's, e.g. 'Europe/Berlin'"
+    )
+    values: dict[str, list[float | None]] = Field(
+        description="numbers per column, in the model's column order; at least `look_back` rows, the last ones are "
+        "used. null is a missing value, see `missing`"
     )
 
 
@@ -41,8 +45,21 @@ class ForecastRequest(BaseModel):
 
     model: str | None = Field(None, description="`name` or `name:version`; may be left out if one model is served")
     version: str | None = Field(None, description="served version; default: the newest")
-    horizon: int | None = Field(None, ge=1, description="steps to return, at most the model's; default: all")
+    horizon: int | None = Field(
+        None, ge=1, description="steps to return, at most the model's, or ten times that with `roll_out`; default: all"
+    )
     series: list[ForecastSeries] | ForecastSeries = Field(description="one series or a list of them")
+    columns: list[str] | None = Field(None, description="columns to return; default: all")
+    levels: list[int] | None = Field(
+        None, description="nominal coverages in percent, 1 to 99: an interval comes back for each"
+    )
+    interval: Literal["split", "adaptive"] | None = Field(
+        None, description="split (default): the artifact's; adaptive: following the truths this server was sent"
+    )
+    missing: Literal["refuse", "ffill", "linear"] = Field(
+        "refuse", description="what is done about missing values and time steps; the answer counts what was filled"
+    )
+    roll_out: bool = Field(False, description="a horizon beyond the model's goes on from its own forecast")
 
 
 class Timings(BaseModel):
@@ -69,6 +86,23 @@ class ForecastWarning(BaseModel):
     message: str
 
 
+class Interval(BaseModel):
+    """Bounds of one nominal coverage, in raw units."""
+
+    level: int
+    method: Literal["split", "adaptive"]
+    lower: dict[str, list[float]]
+    upper: dict[str, list[float]]
+
+
+class FilledHistory(BaseModel):
+    """What was made up in the rows the model read: time steps put in, and values per column."""
+
+    policy: Literal["refuse", "ffill", "linear"]
+    timestamps: int
+    values: dict[str, int]
+
+
 class SeriesForecast(BaseModel):
     """Forecast of one series in raw units."""
 
@@ -77,6 +111,8 @@ class SeriesForecast(BaseModel):
     values: dict[str, list[float]]
     history: HistoryUse
     warnings: list[ForecastWarning]
+    filled: FilledHistory | None = Field(None, description="where a policy for missing values was named")
+    intervals: list[Interval] | None = Field(None, description="one for each level asked for, ascending")
 
 
 class ForecastResponse(BaseModel):
@@ -89,6 +125,68 @@ class ForecastResponse(BaseModel):
     timings: Timings
     batch_rows: int = Field(description="rows of the forward pass that served this request")
     series: list[SeriesForecast]
+
+
+class TruthSeries(BaseModel):
+    """What was observed of one series, in raw units."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str | None = Field(None, description="the id the series was forecast with")
+    timestamps: list[Stamp] | None = Field(
+        None, description="one per row, written as in the forecast's request; default: the horizon's first rows"
+    )
+    tz: str | None = Field(None, description="as in the forecast's request")
+    values: dict[str, list[float | None]] = Field(description="observations per column; null and absent: not known")
+
+
+class TruthRequest(BaseModel):
+    """Tell what really happened: intervals are checked against it, and adaptive ones learn."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(None, description="`name` or `name:version`; may be left out if one model is served")
+    version: str | None = Field(None, description="any served version: a truth meets the forecasts of all of them")
+    request_id: str | None = Field(
+        None, description="of the forecast, whose series are meant by id or place; default: by id and timestamps"
+    )
+    truth: list[TruthSeries] | TruthSeries = Field(description="one series or a list of them")
+
+
+class MetTruth(BaseModel):
+    """How many kept forecasts one series of truth met, and how many values were compared."""
+
+    id: str | None
+    forecasts: int
+    values: int
+
+
+class Coverage(BaseModel):
+    """Share of truths inside their intervals so far; a server looks back on its latest comparisons."""
+
+    method: Literal["split", "adaptive"]
+    level: int
+    coverage: float
+    values: int
+
+
+class TruthResponse(BaseModel):
+    """What was compared, and how the model's intervals are doing."""
+
+    model: str
+    version: str
+    digest: str
+    request_id: str
+    timings: Timings
+    batch_rows: int
+    truth: list[MetTruth]
+    coverage: list[Coverage]
+
+
+def example_truth() -> dict[str, Any]:
+    """The first hour after the example request, for a feeder whose forecast had intervals."""
+    observed = {"id": "feeder-7", "timestamps": ["2017-10-24T00:00:00"], "values": {"OT": [10.4]}}
+    return {"model": "card-etth1", "truth": [observed]}
 
 
 def example_request() -> dict[str, Any]:

@@ -130,9 +130,14 @@ def _read_values(values: Any, spec: ForecastSpec, field: str, *, gaps: bool) -> 
             hint=f"columns: {', '.join(spec.columns)}" if spec.columns else "name at least one column",
         )
     check_columns(tuple(values), spec, field)
+    return read_columns(values, field, gaps=gaps), tuple(values)
+
+
+def read_columns(values: dict[str, Any], field: str, *, gaps: bool) -> Values:
+    """Columns of equal length as [rows, C]; null and NaN are NaN where there may be gaps. Raises InputError."""
     history = _read_together(list(values.values()))
     if history is not None:
-        return history, tuple(values)
+        return history
     arrays = [_read_column(column, f"{field}.{name}", gaps=gaps) for name, column in values.items()]
     lengths = [len(a) for a in arrays]
     if len(set(lengths)) > 1:
@@ -144,7 +149,7 @@ def _read_values(values: Any, spec: ForecastSpec, field: str, *, gaps: bool) -> 
             field=f"{field}.{names[odd]}",
             hint="all columns must have the same length",
         )
-    return np.stack(arrays, axis=1), tuple(values)
+    return np.stack(arrays, axis=1)
 
 
 def _read_together(columns: list[Any]) -> Values | None:
