@@ -26,6 +26,14 @@ for precision in ("fp32", "int8"):
     press(LlmJob(model=str(folder), name=f"tiny-{precision}", precision=precision))
 """
 
+_PRESS_EHR = """
+import sys
+sys.path.insert(0, ".")
+from pathlib import Path
+from tutorial_records import press_tutorial
+press_tutorial(Path(sys.argv[1]))
+"""
+
 
 @pytest.fixture(scope="session")
 def pressed_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -70,6 +78,28 @@ def clips_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clip_server(clips_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A ready gateway with both bundled image models."""
     with running_server(clips_home, tmp_path_factory.mktemp("clip-server") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def ehr_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME that holds motor-tutorial and two versions of an adapter. Shared, as `pressed_home`."""
+    kept = os.environ.get("PRESSROOM_TEST_EHR_HOME")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("ehr")
+    if not (home / "models" / "motor-tutorial").exists():
+        folder = str(tmp_path_factory.mktemp("tutorial") / "checkpoint")
+        done = subprocess.run(
+            [sys.executable, "-c", _PRESS_EHR, folder],
+            env=clean_environment(home), cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def ehr_server(ehr_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A ready gateway over that store, with default settings."""
+    with running_server(ehr_home, tmp_path_factory.mktemp("ehr-server") / "server.log") as running:
         yield running
 
 
