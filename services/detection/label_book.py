@@ -36,11 +36,16 @@ class LabelBook:
 
     async def rows(self, labels: Labels, call: Call, *, background: bool) -> Array:
         """float32 [C, E], or [C + 1, E] with the background's last. Raises ApiError if the deadline passes."""
-        rows = [await self._row((name, labels.templates), call) for name in labels.names]
-        if background:
-            stored = self._embedder.background()
-            rows.append(await self._row((NOTHING, labels.templates), call) if stored is None else stored)
-        return np.stack(rows)
+        names = labels.names
+        stored = self._embedder.background() if background else None
+        if background and stored is None:
+            names = (*names, NOTHING)
+        keys = [(name, labels.templates) for name in names]
+        missing = sum(self._have(key) is None for key in keys)
+        self._metrics.misses.inc(missing)
+        self._metrics.hits.inc(len(keys) - missing)
+        rows = [await self._row(key, call) for key in keys]
+        return np.stack(rows if stored is None else [*rows, stored])
 
     def close(self) -> None:
         """Let the thread end with what it has begun."""
@@ -50,18 +55,19 @@ class LabelBook:
         return len(self._kept)
 
     async def _row(self, key: _Key, call: Call) -> Array:
-        known = self._embedder.known(*key)
-        if known is None and (known := self._kept.get(key)) is not None:
-            self._kept.move_to_end(key)
-        if known is not None:
-            self._metrics.hits.inc()
-            return known
-        self._metrics.misses.inc()
+        if (row := self._have(key)) is not None:
+            return row
         if call.deadline is not None and perf_counter() > call.deadline:
             raise ApiError(
                 "deadline_exceeded", "the deadline passed while labels were read", hint="they are kept: retry"
             )
         return await asyncio.shield(self._begin(key))
+
+    def _have(self, key: _Key) -> Array | None:
+        known = self._embedder.known(*key)
+        if known is None and (known := self._kept.get(key)) is not None:
+            self._kept.move_to_end(key)
+        return known
 
     def _begin(self, key: _Key) -> asyncio.Future[Array]:
         coming = self._coming.get(key)

@@ -12,18 +12,34 @@ import io
 import struct
 import warnings
 from collections.abc import Callable
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
+from models.clipself.pipeline.headers import announced_size, too_little
 from models.errors import InputError
 
 Pixels = npt.NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "WEBP")
+_SHORT = "the image is cut short: its header claims more pixels than it holds"
 HINT = "send a whole JPEG, PNG or WebP file"
 WHITE = (255, 255, 255)
+_ORIENTATION = 0x0112
+_TURNS: dict[Any, Image.Transpose] = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_ONE_READER = Lock()
+Image.MAX_IMAGE_PIXELS = None  # the limit is ours, and told before anything is decoded
 _TRANSPARENT = ("RGBA", "LA", "PA", "RGBa", "La")
 
 
@@ -31,24 +47,17 @@ def read_picture(data: bytes, field: str, max_pixels: int) -> Pixels:
     """Raises InputError (image_invalid, image_too_large)."""
     if not data:
         raise InputError("image_invalid", "the image has no bytes", field=field, hint=HINT)
-    _check_size(_webp_size(data), field, max_pixels)  # Pillow would make room for all of it before telling
+    _check_size(announced_size(data), field, max_pixels)  # of some files Pillow makes all the room before telling
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # damaged EXIF and the like; what matters is refused below
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                _check_size(image.size, field, max_pixels)
-                return _rgb(_upright(image))
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            _check_size(image.size, field, max_pixels)
+            if too_little(data):
+                raise InputError("image_invalid", _SHORT, field=field, hint=HINT)
+            return _rgb(_upright(image))
     except InputError:
         raise
     except UnidentifiedImageError:
         raise InputError("image_invalid", _what(data), field=field, hint=HINT) from None
-    except Image.DecompressionBombError:
-        raise InputError(
-            "image_too_large",
-            f"the image has far more pixels than {max_pixels}",
-            field=field,
-            hint="send a smaller one",
-        ) from None
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, OverflowError, MemoryError) as fault:
         reason = str(fault).split("\n")[0][:80] or type(fault).__name__
         raise InputError("image_invalid", f"the image cannot be decoded: {reason}", field=field, hint=HINT) from None
@@ -72,10 +81,17 @@ def _check_size(size: tuple[int, int] | None, field: str, max_pixels: int) -> No
 def _upright(image: Image.Image) -> Image.Image:
     """The decoded image, turned as its EXIF data says; unreadable EXIF data turn nothing."""
     image.load()
-    try:
-        return ImageOps.exif_transpose(image)
-    except (OSError, ValueError, SyntaxError, KeyError, TypeError, AttributeError, struct.error, OverflowError):
-        return image
+    turn = _TURNS.get(_orientation(image))
+    return image if turn is None else image.transpose(turn)
+
+
+def _orientation(image: Image.Image) -> Any:
+    with _ONE_READER, warnings.catch_warnings():  # the filters are the whole process's
+        warnings.simplefilter("ignore")
+        try:
+            return image.getexif().get(_ORIENTATION)
+        except (OSError, ValueError, SyntaxError, KeyError, TypeError, AttributeError, struct.error, OverflowError):
+            return None
 
 
 def _rgb(image: Image.Image) -> Pixels:
@@ -114,19 +130,3 @@ _KNOWN: dict[str, Callable[[bytes], bool]] = {
         data[:2] == b"\xff\xd8" or data[:4] == b"\x89PNG" or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
     ),
 }
-
-
-def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height a WebP file announces; None for other files and for headers cut short."""
-    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
-        return None
-    kind = data[12:16]
-    if kind == b"VP8X":
-        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
-    if kind == b"VP8L":
-        bits = int.from_bytes(data[21:25], "little")
-        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-    if kind == b"VP8 ":
-        width, height = struct.unpack("<HH", data[26:30])
-        return width & 0x3FFF, height & 0x3FFF
-    return None

@@ -18,6 +18,7 @@ SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)  # a window's side of the image's sho
 RATIOS = (0.5, 1.0, 2.0)  # height by width, at equal area
 STEP = 0.5  # of a window's side, from one to the next
 LEAST = 8.0  # pixels
+MOST = 2000  # of one image: smaller ones are left out
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,18 @@ class Found:
 
 
 def windows(width: int, height: int) -> Array:
-    """Distinct windows float32 [R, 4] inside an image, largest first."""
+    """Distinct windows float32 [R, 4] inside an image, at most MOST."""
     made: list[Array] = []
     for share in SHARES:
+        if sum(map(len, made)) > MOST // 2:
+            break
         side = share * min(width, height)
         for ratio in RATIOS:
             tall, wide = min(side * ratio**0.5, height), min(side / ratio**0.5, width)
             if min(tall, wide) >= min(LEAST, width, height):
                 made.append(_row_by_row(_starts(width, wide), _starts(height, tall), wide, tall))
-    return np.unique(np.concatenate(made).round(2), axis=0)[::-1].astype(np.float32)
+    every = np.concatenate(made)[:MOST].round(2)
+    return np.unique(every, axis=0)[::-1].astype(np.float32)
 
 
 def pick(
