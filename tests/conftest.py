@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import LiveServer, StartServer, clean_environment, running_server
+from live_server import PRESSROOM, LiveServer, StartServer, clean_environment, running_server
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
 _PRESS_CLIPS = "from pressroom.bundled_detect import press_clips; press_clips()"
@@ -100,6 +100,27 @@ def ehr_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ehr_server(ehr_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A ready gateway over that store, with default settings."""
     with running_server(ehr_home, tmp_path_factory.mktemp("ehr-server") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def image_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME with clipself-tiny, clip-tiny, fvit-tiny and fvit-transfer-tiny. Shared, as `pressed_home`."""
+    kept = os.environ.get("PRESSROOM_TEST_IMAGE_HOME")
+    home = Path(kept) if kept else tmp_path_factory.mktemp("images")
+    script = Path(__file__).parent / "detect" / "press_images.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], env=clean_environment(home), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def image_server(image_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A ready detect service with default settings and the four image models."""
+    log = tmp_path_factory.mktemp("image-server") / "server.log"
+    with running_server(image_home, log, command=(PRESSROOM, "serve", "detect")) as running:
         yield running
 
 
