@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from services.core.app import ServiceBase, pressroom_service
 from services.detect import DetectFamily
+from services.ehr import EhrFamily
 from services.forecast import ForecastFamily
 from services.generation.pool import EnginePool
 from services.llm import LlmFamily
@@ -18,7 +19,12 @@ _ENGINES = EnginePool()  # a language model is in memory once, whichever familie
 
 
 @pressroom_service(
-    ForecastFamily(), LlmFamily(_ENGINES), TextDetectFamily(_ENGINES), WatermarkFamily(_ENGINES), DetectFamily()
+    ForecastFamily(),
+    LlmFamily(_ENGINES),
+    TextDetectFamily(_ENGINES),
+    WatermarkFamily(_ENGINES),
+    DetectFamily(),
+    EhrFamily(),
 )
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""
