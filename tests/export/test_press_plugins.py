@@ -58,6 +58,7 @@ class Official:
             "name": self.system,
             "stated": Stated(config=GOLDEN / self.system / f"{self.case}.json", flags=self.flags),
             "data": DataOptions(data=ETTH1, split="ett-hourly", columns=ETT[: self.columns]),
+            "calibration": "none",
         }
         return ForecastJob(**(given | changes))
 
@@ -75,7 +76,13 @@ def backbone_job(write: Write) -> ForecastJob:
     stated = Stated(flags=("seq_len=96", "pred_len=48"))
     data = DataOptions(data=ETTH1, split="ett-hourly")
     return ForecastJob(
-        architecture="dlinear", checkpoint=write(own, "own"), name="inner", stated=stated, data=data, runtime="torch"
+        architecture="dlinear",
+        checkpoint=write(own, "own"),
+        name="inner",
+        stated=stated,
+        data=data,
+        runtime="torch",
+        calibration="none",
     )
 
 
