@@ -34,6 +34,8 @@ _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microse
 def read_parquet(value: Any) -> list[Raw]:
     """Patients of a base64 parquet file, in ascending order of subject_id. Raises InputError."""
     table = _table(_decoded(value))
+    if table["subject_id"].null_count:
+        raise _invalid("subject_id must have no nulls")
     subjects = table["subject_id"].to_numpy()
     order = subjects.argsort(kind="stable")
     columns = _Columns(table)
@@ -97,41 +99,44 @@ def _decoded(value: Any) -> bytes:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
             pass
-    raise InputError("parquet_invalid", "expected base64 of a parquet file", field=FIELD, hint=_HINT)
+    raise _invalid("expected base64 of a parquet file")
 
 
 def _table(raw: bytes) -> pa.Table:
     """The known columns, checked and cast. Raises InputError; pyarrow's own words may quote the data."""
     try:
-        file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=list(_TEXTS))
-        rows, names = file.metadata.num_rows, set(file.schema_arrow.names)
-        if rows > MOST_ROWS:
-            raise InputError("too_many_rows", f"{rows} events came, the limit is {MOST_ROWS}", field=FIELD)
-        if missing := [name for name in _NEEDED if name not in names]:
-            raise InputError("parquet_invalid", f"the file has no column {missing[0]}", field=FIELD, hint=_HINT)
-        table = file.read([name for name in (*_NEEDED, *_OPTIONAL) if name in names])
-        return _cast(table)
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:
-        if isinstance(fault, InputError):
-            raise
-        raise InputError(
-            "parquet_invalid", "this is no parquet file that can be read", field=FIELD, hint=_HINT
-        ) from None
+        buffer = pa.BufferReader(raw)
+        rows, schema = pq.read_metadata(buffer).num_rows, pq.read_schema(buffer)
+        _check(rows, schema)
+        texts = [name for name in _TEXTS if name in schema.names]
+        known = [name for name in (*_NEEDED, *_OPTIONAL) if name in schema.names]
+        table = pq.ParquetFile(buffer, read_dictionary=texts).read(known)
+        micros = pc.cast(table["time"], pa.timestamp("us", schema.field("time").type.tz), safe=False)
+        return table.set_column(known.index("time"), "time", micros)
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError):
+        raise _invalid("this is no parquet file that can be read") from None
 
 
-def _cast(table: pa.Table) -> pa.Table:
-    if not pa.types.is_integer(table["subject_id"].type) or table["subject_id"].null_count:
-        raise InputError("parquet_invalid", "subject_id must be integers without nulls", field=FIELD, hint=_HINT)
-    time = table["time"].type
-    if not pa.types.is_timestamp(time):
-        raise InputError("parquet_invalid", "time must be timestamps", field=FIELD, hint=_HINT)
-    for name in _TEXTS:
-        if name in table.column_names and not _is_text(table[name].type):
-            raise InputError("parquet_invalid", f"{name} must be strings", field=FIELD, hint=_HINT)
-    if "numeric_value" in table.column_names and not _is_number(table["numeric_value"].type):
-        raise InputError("parquet_invalid", "numeric_value must be numbers", field=FIELD, hint=_HINT)
-    micros = pc.cast(table["time"], pa.timestamp("us", time.tz), safe=False)
-    return table.set_column(table.column_names.index("time"), "time", micros)
+def _check(rows: int, schema: pa.Schema) -> None:
+    if rows > MOST_ROWS:
+        raise InputError("too_many_rows", f"{rows} events came, the limit is {MOST_ROWS}", field=FIELD)
+    if missing := [name for name in _NEEDED if name not in schema.names]:
+        raise _invalid(f"the file has no column {missing[0]}")
+    kinds = {name: schema.field(name).type for name in (*_NEEDED, *_OPTIONAL) if name in schema.names}
+    if not pa.types.is_integer(kinds["subject_id"]):
+        raise _invalid("subject_id must be integers")
+    if not pa.types.is_timestamp(kinds["time"]):
+        raise _invalid("time must be timestamps")
+    if wrong := [name for name in _TEXTS if name in kinds and not _is_text(kinds[name])]:
+        raise _invalid(f"{wrong[0]} must be strings")
+    if "numeric_value" in kinds and not _is_number(kinds["numeric_value"]):
+        raise _invalid("numeric_value must be numbers")
+
+
+def _invalid(message: str) -> InputError:
+    return InputError("parquet_invalid", message, field=FIELD, hint=_HINT)
 
 
 def _is_text(kind: pa.DataType) -> bool:
