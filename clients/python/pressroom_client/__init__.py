@@ -10,6 +10,7 @@ PressroomError, and `except` can be as narrow as one reason: HistoryTooShort, Mo
 """
 
 from ._async_client import AsyncClient
+from ._backtest import BacktestOptions, BacktestResult
 from ._client import Client
 from ._config import Clock, GrpcTransport, HttpTransport, Retry, Timeout
 from ._ehr_types import EventCounts, Hazard, PatientPrediction, TaskPrediction, TimeToEventResult
@@ -92,6 +93,7 @@ from ._errors import (
     UnexpectedAnswer,
     UsageError,
 )
+from ._forecast_types import CoverageNote, Filled, ForecastOptions, Interval, TruthResult
 from ._history import History
 from ._image_calls import ClassifyOptions, DetectOptions, ImageOptions, RegionsOptions, SegmentOptions
 from ._image_types import (
@@ -106,6 +108,8 @@ from ._image_types import (
     Segment,
     SegmentResult,
 )
+from ._long import from_long, to_long
+from ._scores import Scores
 from ._streams import AsyncTextStream, TextStream
 from ._tensors import Tensor
 from ._text import ChatOptions, CompletionOptions
@@ -150,6 +154,8 @@ __all__ = [
     "AgeOutOfRange",
     "AsyncClient",
     "AsyncTextStream",
+    "BacktestOptions",
+    "BacktestResult",
     "BadRequest",
     "BirthConflict",
     "BirthMissing",
@@ -168,6 +174,7 @@ __all__ = [
     "ColumnsUnexpected",
     "CompletionOptions",
     "ContextLengthExceeded",
+    "CoverageNote",
     "DeadlineExceeded",
     "Denied",
     "DetectOptions",
@@ -180,7 +187,9 @@ __all__ = [
     "EventBeforeBirth",
     "EventCounts",
     "EvidenceSpan",
+    "Filled",
     "Forecast",
+    "ForecastOptions",
     "ForecastResult",
     "FrequencyMismatch",
     "GrpcTransport",
@@ -200,6 +209,7 @@ __all__ = [
     "InferResult",
     "InferenceFailed",
     "Internal",
+    "Interval",
     "InvalidJson",
     "InvalidRequest",
     "LabelInvalid",
@@ -232,6 +242,7 @@ __all__ = [
     "RegionsResult",
     "Retry",
     "RouteNotFound",
+    "Scores",
     "Segment",
     "SegmentOptions",
     "SegmentResult",
@@ -265,6 +276,7 @@ __all__ = [
     "TokenScore",
     "TooManyInFlight",
     "TooManyRows",
+    "TruthResult",
     "Unauthenticated",
     "Unavailable",
     "UnexpectedAnswer",
@@ -283,4 +295,6 @@ __all__ = [
     "WatermarkVerification",
     "WatermarkVerifications",
     "__version__",
+    "from_long",
+    "to_long",
 ]

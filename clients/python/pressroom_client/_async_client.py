@@ -14,6 +14,8 @@ from ._core import Core, target
 from ._ehr_methods import AsyncEhrMethods
 from ._errors import PressroomError
 from ._exchange import Exchange
+from ._forecast_methods import AsyncForecastMethods
+from ._forecast_types import ForecastOptions
 from ._history import Histories
 from ._image_methods import AsyncImageMethods
 from ._streams import AsyncTextStream
@@ -27,7 +29,9 @@ from ._watermark_methods import AsyncWatermarkMethods
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncEhrMethods, AsyncImageMethods, AsyncTextDetectMethods, AsyncWatermarkMethods, Core):
+class AsyncClient(
+    AsyncEhrMethods, AsyncForecastMethods, AsyncImageMethods, AsyncTextDetectMethods, AsyncWatermarkMethods, Core
+):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         async with AsyncClient("grpc://127.0.0.1:3001") as client:
@@ -76,10 +80,11 @@ class AsyncClient(AsyncEhrMethods, AsyncImageMethods, AsyncTextDetectMethods, As
         horizon: int | None = None,
         timeout: Timeout | float | None = None,
         retries: Retry | int | None = None,
+        **options: Unpack[ForecastOptions],
     ) -> ForecastResult:
         """See Client.forecast."""
         return await self._run(
-            self._wire.forecast(self._forecast_call(history, model, version, horizon)), timeout, retries
+            self._wire.forecast(self._forecast_call(history, model, version, horizon, options)), timeout, retries
         )
 
     @overload

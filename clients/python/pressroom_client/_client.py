@@ -14,6 +14,8 @@ from ._core import Core, target
 from ._ehr_methods import EhrMethods
 from ._errors import PressroomError
 from ._exchange import Exchange
+from ._forecast_methods import ForecastMethods
+from ._forecast_types import ForecastOptions
 from ._history import Histories
 from ._image_methods import ImageMethods
 from ._streams import TextStream
@@ -27,7 +29,7 @@ from ._watermark_methods import WatermarkMethods
 T = TypeVar("T")
 
 
-class Client(EhrMethods, ImageMethods, TextDetectMethods, WatermarkMethods, Core):
+class Client(EhrMethods, ForecastMethods, ImageMethods, TextDetectMethods, WatermarkMethods, Core):
     """A Pressroom server, over HTTP (http, https) or gRPC (grpc, grpcs); the address picks, the methods are the same.
 
         with Client("http://127.0.0.1:3000") as client:
@@ -75,6 +77,7 @@ class Client(EhrMethods, ImageMethods, TextDetectMethods, WatermarkMethods, Core
         horizon: int | None = None,
         timeout: Timeout | float | None = None,
         retries: Retry | int | None = None,
+        **options: Unpack[ForecastOptions],
     ) -> ForecastResult:
         """Forecast one or several series; raw units in, raw units out.
 
@@ -83,14 +86,17 @@ class Client(EhrMethods, ImageMethods, TextDetectMethods, WatermarkMethods, Core
                   look-back of time steps; of more, the last are used and a warning says so
         model     name, or "name:version"; None: the server's only model (HTTP; over gRPC, name it)
         version   None: the server chooses
-        horizon   time steps to forecast, 1 to the model's horizon; None: all of it
+        horizon   time steps to forecast, 1 to the model's horizon (see roll_out); None: all of it
         timeout   seconds for the whole call, or a Timeout; None: the client's
         retries   further attempts, or a Retry; None: the client's
+        options   intervals, missing values, columns, longer horizons: see ForecastOptions
 
         Raises one error class per reason, see `pressroom_client.BadRequest` and its neighbours: HistoryTooShort,
         ColumnsMissing, ValueNotFinite, TimestampsGap, ModelNotFound, QueueFull ...
         """
-        return self._run(self._wire.forecast(self._forecast_call(history, model, version, horizon)), timeout, retries)
+        return self._run(
+            self._wire.forecast(self._forecast_call(history, model, version, horizon, options)), timeout, retries
+        )
 
     @overload
     def complete(

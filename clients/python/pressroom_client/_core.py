@@ -96,12 +96,18 @@ class Core:
         return Course(retry, Timeout.of(timeout, self._timeout), self._clock)
 
     @staticmethod
-    def _forecast_call(history: Histories, model: str | None, version: Version, horizon: int | None) -> ForecastCall:
+    def _forecast_call(
+        history: Histories,
+        model: str | None,
+        version: Version,
+        horizon: int | None,
+        options: Mapping[str, Any] | None = None,
+    ) -> ForecastCall:
         name, chosen = model, None if version is None else str(version)
         if model is not None:
             asked = target(model, version)
             name, chosen = asked.name, asked.version
-        return forecast_call(history, model=name, version=chosen, horizon=horizon)
+        return forecast_call(history, model=name, version=chosen, horizon=horizon, options=options)
 
     @staticmethod
     def _text_call(

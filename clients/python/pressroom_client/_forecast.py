@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _json
 from ._errors import UnexpectedAnswer, UsageError
+from ._forecast_types import Filled, Interval
 from ._history import Histories, Sent, normalise
 from ._timestamps import from_wire
 from ._types import Forecast, ForecastResult, HistoryUse, Timings, WarningNote
@@ -38,12 +39,19 @@ class ForecastCall:
             raise UnexpectedAnswer(message, hint="are client and server of one version?") from error
 
 
-def forecast_call(history: Histories, *, model: str | None, version: str | None, horizon: int | None) -> ForecastCall:
+def forecast_call(
+    history: Histories,
+    *,
+    model: str | None,
+    version: str | None,
+    horizon: int | None,
+    options: Mapping[str, Any] | None = None,
+) -> ForecastCall:
     """Everything `forecast` was given, ready for either transport; UsageError if it cannot be written down."""
     if horizon is not None and horizon < 1:
         raise UsageError(f"horizon is {horizon}, expected at least 1 time step", field="horizon")
     sent = normalise(history)
-    asked = {"model": model, "version": version, "horizon": horizon}
+    asked = {"model": model, "version": version, "horizon": horizon, **(options or {})}
     payload = {name: value for name, value in asked.items() if value is not None}
     body = _json.encode({**payload, "series": [one.wire for one in sent]})
     return ForecastCall(model=model, version=version, body=body, sent=sent)
@@ -67,10 +75,12 @@ def _result(answer: Mapping[str, Any], sent: tuple[Sent, ...], request_id: str) 
 def _one(raw: Mapping[str, Any], sent: Sent) -> Forecast:
     stamps = raw.get("timestamps")
     timestamps, zone = (None, None) if not stamps else from_wire(stamps)
-    used = raw.get("history")
+    used, filled, order = raw.get("history"), raw.get("filled"), _order(raw["values"], sent)
     return Forecast(
         id=raw.get("id", sent.id),
-        values={name: np.asarray(raw["values"][name], np.float64) for name in _order(raw["values"], sent)},
+        values={name: np.asarray(raw["values"][name], np.float64) for name in order},
+        intervals=tuple(Interval.parse(one, order) for one in raw.get("intervals") or ()),
+        filled=Filled(filled["policy"], filled["timestamps"], dict(filled["values"])) if filled else None,
         timestamps=timestamps,
         zone=zone,
         history=HistoryUse(used["received"], used["used"]) if used else None,

@@ -56,7 +56,8 @@ def from_frame(frame: pd.DataFrame | pd.Series[Any], id: str | None, where: str)
         twice = sorted({name for name in names if names.count(name) > 1})
         raise UsageError(f"columns {twice} occur twice", field=f"{where}.values", hint="rename or drop one of each")
     values = {name: _column(wide.iloc[:, i]) for name, i in zip(names, columns, strict=True)}
-    history = History(values=values, timestamps=time)
+    zone = getattr(getattr(time, "tz", None), "key", None)  # its name, if it is one of the time zone database's
+    history = History(values=values, timestamps=time, tz=zone)
     template = Template(labels, time_name, getattr(time, "tz", None), wide.columns.name)
     return Sent(id=id, wire=series(history, id, where), template=template)
 

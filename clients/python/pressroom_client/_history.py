@@ -46,6 +46,7 @@ class History:
     start: Any = None
     freq: str | None = None
     id: str | None = None
+    tz: str | None = None
     future_timestamps: Iterable[Any] | None = None
 
     def __post_init__(self) -> None:
@@ -102,6 +103,8 @@ def series(history: History, id: str | None, where: str) -> dict[str, Any]:
         wire |= {"start": stamp_to_wire(history.start, f"{where}.start"), "freq": history.freq}
     if history.future_timestamps is not None:
         wire["future_timestamps"] = to_wire(history.future_timestamps, f"{where}.future_timestamps")
+    if history.tz is not None:
+        wire["tz"] = history.tz
     wire["values"] = {str(name): numbers(data, f"{where}.values.{name}") for name, data in history.values.items()}
     return wire
 

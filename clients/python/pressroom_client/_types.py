@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._errors import UsageError
+from ._forecast_types import Filled, Interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +68,8 @@ class Forecast:
     zone        of the history, None: wall clock
     history     time steps received and used
     warnings    what the server wants you to know
+    intervals   one for each level asked for, ascending
+    filled      what was made up in the history, where `missing` named a policy
     """
 
     id: str | None
@@ -75,6 +78,8 @@ class Forecast:
     zone: tzinfo | None = None
     history: HistoryUse | None = None
     warnings: tuple[WarningNote, ...] = ()
+    intervals: tuple[Interval, ...] = ()
+    filled: Filled | None = None
     _template: Template | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -89,6 +94,13 @@ class Forecast:
         from ._frames import to_frame
 
         return to_frame(self, self._template)
+
+    def interval(self, level: int) -> Interval:
+        """The interval of a level; KeyError if it was not asked for."""
+        for found in self.intervals:
+            if found.level == level:
+                return found
+        raise KeyError(f"no interval of level {level}; this forecast has {[one.level for one in self.intervals]}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
