@@ -194,6 +194,28 @@ ROWS: dict[str, list[Panel]] = {
             {"{{outcome}}": _rate("pressroom_llm_sequences_total", "outcome")},
         ),
     ],
+    "Forecasts": [
+        Panel(
+            "Coverage",
+            "Share of truths inside the interval, by level in percent and method: should be the level.",
+            "percentunit",
+            {
+                "{{model}} {{level}} {{method}}": f"avg by (model, level, method) (pressroom_forecast_coverage{{{CHOSEN}}})"
+            },
+        ),
+        Panel(
+            "Drift",
+            "Population stability index of each column's inputs against the training data; above 0.25 is a shift.",
+            "short",
+            {"{{model}} {{column}}": f"max by (model, column) (pressroom_forecast_drift{{{CHOSEN}}})"},
+        ),
+        Panel(
+            "Truths",
+            "Values a second that were sent as truth and met a forecast.",
+            "short",
+            {"{{model}}": _rate("pressroom_forecast_truths_total", "model")},
+        ),
+    ],
 }
 
 
