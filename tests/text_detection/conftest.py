@@ -26,7 +26,7 @@ for arguments in json.loads(sys.argv[1]):
         if end.code:
             raise
 """
-WORDS, TEXTS = 30, 40
+WORDS, TEXTS = (24, 28, 32, 36), 40
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +61,7 @@ def write_corpora(folder: Path) -> dict[str, Path]:
     """Prose as it is, and the same prose in capitals: the tiny model, which knows no English, tells those apart."""
     words = CORPUS.read_text("utf-8").replace("@", "").split()
     words = [word for word in words if word.isalpha()]
-    texts = [" ".join(words[at : at + WORDS]) for at in range(0, WORDS * TEXTS, WORDS)]
+    texts = [" ".join(words[40 * n : 40 * n + WORDS[n // 2 % len(WORDS)]]) for n in range(TEXTS)]
     human, machine = folder / "human.jsonl", folder / "machine.txt"
     human.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[::2]), "utf-8")
     machine.write_text("\n\n".join(text.upper() for text in texts[1::2]), "utf-8")

@@ -1,0 +1,85 @@
+"""Accuracy of text detection: calibrated on one half of the texts, measured on the other; the tables of a page.
+
+    pressroom export llm smollm2 --name smollm2 --evaluation-windows 6 --tokens 256
+    pressroom export text-detect --generator smollm2 --name smollm2-text
+    python -m benchmarks.text_detection --write-docs
+
+SmolLM2's texts and all scores are kept in out/text-detection: without them the run takes an hour of one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.report import DOCS, machine_lines, replace_measured
+from benchmarks.server import ROOT
+from benchmarks.text_detection_scores import Row, Task, score
+from benchmarks.text_detection_tables import Tables
+from benchmarks.text_detection_texts import Text, other_models, people, smollm2
+from export.artifact import open_artifact
+from models.dna_gpt.detector import DetectorSpec
+
+OUT = ROOT / "out" / "text-detection"
+PAGE = DOCS / "text-detection.md"
+WHOLE = 400  # words of a text that one pass reads
+ASKED_WORDS, SHORT_WORDS, REGENERATIONS = 100, 50, 5  # of the texts that are regenerated
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows of one pass over whole texts, and of regenerations of their first words."""
+
+    once: list[Row]
+    asked: list[Row]
+    short: list[Row]
+
+
+def measure(detector: str, parts: Sequence[str]) -> Measured:
+    """Score everything. parts: of "people", "smollm2", "others", which texts."""
+    artifact = open_artifact(detector)
+    spec = DetectorSpec.from_settings(artifact.manifest.settings)
+    texts = _texts(spec, parts)
+    kept = OUT / f"scores-{artifact.digest[7:19]}.jsonl"
+    asked = [text for number, text in enumerate(texts) if number % 2 == 0]  # half of them: regenerating costs most
+    few = [text for number, text in enumerate(asked) if number % 2 == 0 and text.author in ("human", "smollm2")]
+    return Measured(
+        once=score(artifact, [Task(text, WHOLE, 0) for text in texts], kept),
+        asked=score(artifact, [Task(text, ASKED_WORDS, REGENERATIONS) for text in asked], kept),
+        short=score(artifact, [Task(text, SHORT_WORDS, REGENERATIONS) for text in few], kept),
+    )
+
+
+def _texts(spec: DetectorSpec, parts: Sequence[str]) -> list[Text]:
+    generator = open_artifact(spec.generator.name, spec.generator.version)
+    found: list[Text] = []
+    if "people" in parts:
+        found += people()
+    if "smollm2" in parts:
+        found += smollm2(generator, OUT / f"smollm2-{generator.digest[7:19]}.jsonl")
+    if "others" in parts:
+        found += other_models()
+    return found
+
+
+def main() -> None:
+    """Measure, print, and write the page's measured part if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--detector", default="smollm2-text", help="name or name:version")
+    parser.add_argument("--parts", default="people,smollm2,others", help="texts to score")
+    parser.add_argument("--write-docs", action="store_true", help=f"write {PAGE.name}")
+    options = parser.parse_args()
+    parts = options.parts.split(",")
+    found = measure(options.detector, parts)
+    if set(parts) != {"people", "smollm2", "others"}:
+        return
+    tables = Tables(found.once, found.asked, found.short).everything()
+    print(tables)
+    if options.write_docs:
+        replace_measured(Path(PAGE), "detection", f"\n{tables}\n\n### Machine\n\n{machine_lines()}\n")
+
+
+if __name__ == "__main__":
+    main()
