@@ -156,7 +156,7 @@ def test_the_command_line_asks_about_files(detecting: LiveServer, tmp_path: Any)
 
 def test_verdicts_are_counted_and_texts_are_not_written_down(detecting: LiveServer) -> None:
     name, labels = "pressroom_text_detect_verdicts_total", {"model": DETECTOR, "version": "2", "mode": "white_box"}
-    secret = f"{PROSE} Zanzibar xylophone."
+    secret = PROSE.replace("chairman", "Zanzibar")
     before = detecting.metric(name, verdict="human", **labels)
     regenerated = detecting.metric("pressroom_text_detect_regenerations_total", **labels)
     answer(detecting, text=secret)
