@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pressroom.output import fail, print_json, print_table
+from pressroom.tables import choose, read_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
     from pressroom_client import Client, ForecastResult
 
 _EXAMPLE = "Example: pressroom call forecast data/ett/ETTh1.csv --model itransformer-etth1 --horizon 24"
-TIME_COLUMNS = ("date", "timestamp")
 SHOWN = 12  # time steps printed for people
 
 
@@ -43,17 +43,17 @@ def forecast(
     """Forecast what follows the last rows of a csv."""
     from pressroom_client import Client, PressroomError, UsageError
 
-    frame = _choose(_read(file), columns, file.name)
+    frame = choose(read_table(file), columns, file.name)
     address = address_of(url, grpc)
     try:
         with Client(address, api_key=api_key) as client:
-            name = model or _only_model(client)
-            rows = frame.tail(_look_back(client, name))
+            name = model or only_model(client)
+            rows = frame.tail(look_back(client, name))
             result = client.forecast(rows, model=name, horizon=horizon)
     except PressroomError as error:
         refuse(error, as_json, 2 if isinstance(error, UsageError) else 1)
     if out is not None:
-        _write(result, out)
+        write_table(result.frame, out)
     _show(result, len(rows), out, as_json)
 
 
@@ -66,33 +66,6 @@ def register(app: typer.Typer) -> None:
     @group.callback()
     def _families() -> None:
         """Send data to a running server."""
-
-
-def _read(file: Path) -> pd.DataFrame:
-    """The csv with its time column as the client knows it: `date`, `timestamp`, or the index."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(file)
-    except (OSError, ValueError, UnicodeError) as error:  # pandas' parser errors are ValueErrors
-        raise typer.BadParameter(f"{file.name} is not a csv: {str(error).splitlines()[0]}", param_hint="FILE") from None
-    if frame.empty:
-        raise typer.BadParameter(f"{file.name} holds no rows", param_hint="FILE")
-    first = frame.columns[0]
-    named = any(name in frame.columns for name in TIME_COLUMNS)
-    return frame if named or pd.api.types.is_numeric_dtype(frame[first]) else frame.set_index(first)
-
-
-def _choose(frame: pd.DataFrame, columns: str | None, file: str) -> pd.DataFrame:
-    if columns is None:
-        return frame
-    wanted = [part.strip() for part in columns.split(",") if part.strip()]
-    if missing := [name for name in wanted if name not in frame.columns]:
-        raise typer.BadParameter(
-            f"{file} has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}", param_hint="--columns"
-        )
-    time = [name for name in TIME_COLUMNS if name in frame.columns and name not in wanted]
-    return frame[[*time, *wanted]]
 
 
 def address_of(url: str | None, grpc: bool) -> str:
@@ -111,7 +84,8 @@ def address_of(url: str | None, grpc: bool) -> str:
     return f"grpc://{host}:{settings.grpc_port}" if grpc else f"http://{host}:{settings.port}"
 
 
-def _only_model(client: Client) -> str:
+def only_model(client: Client) -> str:
+    """The one model a server has; BadParameter if there are others."""
     names = sorted({served.name for served in client.models()})
     if len(names) != 1:
         served = f"the server has {', '.join(names)}" if names else "the server has none yet"
@@ -119,7 +93,7 @@ def _only_model(client: Client) -> str:
     return names[0]
 
 
-def _look_back(client: Client, model: str) -> int:
+def look_back(client: Client, model: str) -> int:
     """Time steps the model reads, from its tensors: the one description both transports have."""
     inputs = {tensor.name: tensor.shape for tensor in client.metadata(model).inputs}
     if "history" not in inputs:
@@ -127,15 +101,6 @@ def _look_back(client: Client, model: str) -> int:
             f"{model} is not a forecaster: its inputs are {', '.join(inputs)}", param_hint="--model"
         )
     return inputs["history"][1]
-
-
-def _write(result: ForecastResult, out: Path) -> None:
-    """The forecast as csv; a folder that does not exist is made."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        result.frame.to_csv(out)
-    except OSError as error:
-        raise typer.BadParameter(f"{out} cannot be written: {error.strerror or error}", param_hint="--out") from None
 
 
 def _show(result: ForecastResult, sent: int, out: Path | None, as_json: bool) -> None:

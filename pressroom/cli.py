@@ -19,6 +19,8 @@ VERBS = (
     "export",
     "convert",
     "calibrate",
+    "forecast",
+    "backtest",
     "prune",
     "verify",
     "inspect",
