@@ -14,6 +14,7 @@ DOCS = ROOT / "docs"
 OWN_TEST = {
     "detection.md",  # asks image models: see tests/detection/test_detection_page.py
     "add_architecture.md",  # its blocks are one program: see test_add_architecture.py
+    "text-detection.md",  # asks a detector: see tests/text_detection/test_detect_page.py
     "llm.md",  # asks a language model: see tests/llm/test_text_page.py
 }
 ALL = [*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "k8s" / "README.md"]
