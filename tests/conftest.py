@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,11 +105,13 @@ def ehr_server(ehr_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="session")
-def image_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BENTOML_HOME with clipself-tiny, clip-tiny, fvit-tiny and fvit-transfer-tiny. Shared, as `pressed_home`."""
+def image_home(clips_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `clips_home` has, and the golden detectors fvit-tiny and fvit-transfer-tiny. Shared, as `pressed_home`."""
     kept = os.environ.get("PRESSROOM_TEST_IMAGE_HOME")
-    home = Path(kept) if kept else tmp_path_factory.mktemp("images")
-    script = Path(__file__).parent / "detect" / "press_images.py"
+    home = Path(kept) if kept else tmp_path_factory.mktemp("images") / "home"
+    if not home.exists():
+        shutil.copytree(clips_home, home)
+    script = Path(__file__).parent / "detect" / "press_detectors.py"
     done = subprocess.run(
         [sys.executable, str(script)], env=clean_environment(home), capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Press the bundled CLIP, before and after CLIPSelf, and the golden detectors: `python press_images.py`, BENTOML_HOME set.
+"""Press the golden detectors into the store BENTOML_HOME names.
 
 A golden case's state is written out as the official checkpoint it came from.
 """
@@ -39,9 +39,7 @@ def main() -> None:
     """Press what is not pressed yet."""
     from export.artifact import stored_versions
     from export.detect import DetectJob, press
-    from pressroom.bundled_detect import press_clips
 
-    press_clips()
     with tempfile.TemporaryDirectory() as scratch:
         for name, (case, size) in DETECTORS.items():
             if name not in stored_versions():
