@@ -38,8 +38,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.
 
 
 def text_detect(
-    generator: Generator,
     name: Name,
+    generator: Generator = "smollm2",
     version: Version = None,
     ratio: Ratio = None,
     regenerations: Regenerations = None,
