@@ -20,7 +20,7 @@ BOX = (95, 5, 340, 295)  # around the cat's head, pixels
 def main() -> None:
     parser = argparse.ArgumentParser(description="Find things in a photograph.")
     parser.add_argument("image", nargs="?", type=Path, default=PHOTOGRAPH)
-    parser.add_argument("--labels", default="cat,fire engine,pizza,green apple", help="your words, comma separated")
+    parser.add_argument("--labels", default="cat,fire engine,anchor,broccoli", help="your words, comma separated")
     parser.add_argument("--url", default="http://127.0.0.1:3000", help="http://host:port or grpc://host:port")
     parser.add_argument("--model", default="clipself-tiny")
     parser.add_argument("--out", type=Path, default=Path("out/detected.png"))
