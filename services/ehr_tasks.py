@@ -58,7 +58,7 @@ class Tasks:
         if found is None:
             raise InputError(
                 "task_not_found", "the model has no such task", field=field,
-                hint="GET /v1/models/NAME lists adapters and pretraining codes",
+                hint="GET /v1/models lists adapters and pretraining codes",
             )  # fmt: skip
         return found
 

@@ -193,7 +193,7 @@ def _nothing(distinct: list[Event], field: str) -> InputError:
         )  # fmt: skip
     return InputError(
         "history_unknown", "nothing of the events is in the model's dictionary", field=f"{field}.events",
-        hint="check the vocabularies: GET /v1/models/NAME lists the dictionary's",
+        hint="check the vocabularies: the model knows those it was trained on",
     )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,10 @@ with warnings.catch_warnings():
 
 
 @pytest.fixture
-async def ehr_model(ehr_home: Path, monkeypatch: pytest.MonkeyPatch) -> EhrModel:
+async def ehr_model(ehr_home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EhrModel]:
     """The model in this process, without its adapters: this process has another store."""
     monkeypatch.setattr("services.ehr_tasks.attached_adapters", lambda backbone: [])
     artifact = read_artifact(ehr_home / "models" / "motor-tutorial" / "1")
-    return EhrFamily().load(artifact, Settings(max_delay_ms=0))
-
-
-@pytest.fixture
-def private_home(ehr_home: Path, tmp_path: Path) -> Path:
-    """A copy of the store to change."""
-    copy: Path = shutil.copytree(ehr_home, tmp_path / "home", symlinks=True)
-    return copy
+    model = EhrFamily().load(artifact, Settings(max_delay_ms=0))
+    yield model
+    await model.close()
