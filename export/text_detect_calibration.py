@@ -117,7 +117,6 @@ def _calibrated(job: CalibrationJob, statistic: str) -> Calibration:
 
 
 def _threshold(job: CalibrationJob, statistic: str, found: Calibration) -> Threshold:
-    traits = [one.traits for corpus in (job.human, job.machine) for one in corpus.scored]
     facts: dict[str, Any] = {
         "mode": job.mode,
         "statistic": statistic,
@@ -132,7 +131,7 @@ def _threshold(job: CalibrationJob, statistic: str, found: Calibration) -> Thres
         "false_positives": asdict(found.false_positives),
         "true_positives": asdict(found.true_positives),
         "area": asdict(found.area),
-        "coverage": asdict(Coverage.of(traits)),
+        "coverage": asdict(Coverage.of(one.traits for one in job.human.scored)),  # the rate is of texts like these
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     return Threshold.from_settings({**facts, "id": f"{statistic}-{digest[:12]}"})

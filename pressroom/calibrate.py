@@ -33,7 +33,6 @@ Rate = Annotated[float, typer.Option("--fpr", help="Human texts called machine, 
 HumanField = Annotated[str, typer.Option(help="The field of --human, where it is JSON lines.")]
 MachineField = Annotated[str, typer.Option(help="The field of --machine, where it is JSON lines.")]
 ModeName = Annotated[str, typer.Option("--mode", help="white_box, or black_box: the endpoint the settings name.")]
-Regenerations = Annotated[int | None, typer.Option(min=1, help="Of each text. Default: the detector's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
 
@@ -45,7 +44,6 @@ def text_detect(
     human_field: HumanField = "text",
     machine_field: MachineField = "text",
     mode: ModeName = "white_box",
-    regenerations: Regenerations = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure thresholds of every statistic, and store the detector with them as its next version."""
@@ -61,7 +59,7 @@ def text_detect(
     texts = {"human": _read(human, human_field), "machine": _read(machine, machine_field)}
     with progress_bar() as report:
         spec = DetectorSpec.from_settings(artifact.manifest.settings)
-        task = _Task(artifact, spec, mode, regenerations or spec.regenerations, fpr)
+        task = _Task(artifact, spec, mode, fpr)
         stored, thresholds = task.run(texts, {"human": human, "machine": machine}, report)
     print_json(_as_json(stored, thresholds)) if as_json else _show(stored, thresholds)
 
@@ -82,9 +80,8 @@ def register(app: typer.Typer) -> None:
 class _Task:
     """One calibration: ask about all texts, measure, store."""
 
-    def __init__(self, artifact: Any, spec: DetectorSpec, mode: Mode, regenerations: int, rate: float) -> None:
-        self._artifact, self._spec, self._mode = artifact, spec, mode
-        self._regenerations, self._rate = regenerations, rate
+    def __init__(self, artifact: Any, spec: DetectorSpec, mode: Mode, rate: float) -> None:
+        self._artifact, self._spec, self._mode, self._rate = artifact, spec, mode, rate
 
     def run(
         self, texts: dict[str, list[str]], files: dict[str, Path], report: Report
@@ -105,7 +102,7 @@ class _Task:
             rate=self._rate,
             mode=self._mode,
             upstream=upstream,
-            regenerations=self._regenerations,
+            regenerations=self._spec.regenerations,
             human=human,
             machine=machine,
         )
@@ -118,7 +115,7 @@ class _Task:
             detection,
             texts,
             self._mode,
-            self._regenerations,
+            self._spec.regenerations,
             lambda done, of: report(f"ask about {file.name}", done, of),
         )
         skipped = Counter[str](str(prepared.refused) for prepared, asked in found if asked is None)

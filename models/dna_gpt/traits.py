@@ -35,7 +35,7 @@ class Traits:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """The range of traits a threshold was calibrated on; all bounds belong to it."""
+    """The range of traits of the human texts a threshold was calibrated on; all bounds belong to it."""
 
     fewest_words: int
     most_words: int
