@@ -52,14 +52,14 @@ def use_own_store() -> None:
 
 
 @contextmanager
-def gateway(settings: Mapping[str, str] | None = None) -> Iterator[Gateway]:
-    """Start `pressroom serve gateway` on the current store and wait until it is ready. Raises ServerError.
+def gateway(settings: Mapping[str, str] | None = None, service: str = "gateway") -> Iterator[Gateway]:
+    """Start `pressroom serve SERVICE` on the current store and wait until it is ready. Raises ServerError.
 
     settings  environment of the server beyond ours, e.g. {"PRESSROOM_MAX_BATCH_ROWS": "1"}
     """
     port, grpc_port = _free_ports(2)
     command = [sys.executable, "-c", "from pressroom.cli import main; main()"]
-    command += ["serve", "gateway", "--host", HOST, "--port", str(port), "--grpc-port", str(grpc_port)]
+    command += ["serve", service, "--host", HOST, "--port", str(port), "--grpc-port", str(grpc_port)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command,
