@@ -2,9 +2,9 @@
 
     python -m benchmarks.footprint [--seconds 20] [--write-docs]
 
-Each family runs alone, one worker with one thread, and answers its artifacts' own examples, CALLERS at once. Memory counts
-the supervisor and its worker, as a container's does, pages they share twice. Bundled artifacts are pressed into the
-benchmarks' store where they are missing; of the other families what the store holds is served.
+Each family runs alone, one worker with one thread, and answers its artifacts' own examples, CALLERS at once. Memory
+counts the supervisor and its worker, as a container's does, pages they share twice. Bundled artifacts are pressed into
+the benchmarks' store where they are missing; of the other families what the store holds is served.
 """
 
 from __future__ import annotations
