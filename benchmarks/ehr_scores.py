@@ -6,7 +6,7 @@ are percentiles over resampled subjects (a subject's questions stay together), t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,28 +60,38 @@ def task_scores(
     known: Labels,
     subjects: npt.NDArray[np.int64],
     predictors: Mapping[str, Predictor],
-    draws: list[npt.NDArray[np.int64]],
+    draws: Sequence[npt.NDArray[np.int64]],
 ) -> TaskScores:
     """subjects [N]: whose question each is; draws: subjects of each resample, with repetition."""
-    own = subjects[known.rows]
-    order = np.argsort(own, kind="stable")
-    begins = np.searchsorted(own[order], np.arange(subjects.max() + 2))
-    resampled: dict[str, list[float]] = {name: [] for name in predictors}
-    for draw in draws:
-        chosen = np.concatenate([order[begins[subject] : begins[subject + 1]] for subject in draw])
-        for name, predictor in predictors.items():
-            resampled[name].append(_concordance(known, predictor, chosen))
-    everybody = np.arange(len(known.rows))
-    found = {name: np.array(values) for name, values in resampled.items()}
+    own, people = subjects[known.rows], int(subjects.max()) + 1
+    weights = np.stack([np.bincount(draw, minlength=people)[own] for draw in draws]).astype(np.float64)
+    resampled = {name: weighted_c(known, predictor, weights) for name, predictor in predictors.items()}
     scores = {
-        name: interval(_concordance(known, predictor, everybody), found[name]) for name, predictor in predictors.items()
+        name: interval(concordance(known, predictor.log2_hazard[known.rows], predictor.starts), resampled[name])
+        for name, predictor in predictors.items()
     }
-    return TaskScores(len(known.rows), int(known.event.sum()), scores, found)
+    return TaskScores(len(known.rows), int(known.event.sum()), scores, resampled)
 
 
-def _concordance(known: Labels, predictor: Predictor, chosen: npt.NDArray[np.int64]) -> float:
-    picked = Labels(known.rows[chosen], known.seconds[chosen], known.event[chosen])
-    return concordance(picked, predictor.log2_hazard[picked.rows], predictor.starts)
+def weighted_c(known: Labels, predictor: Predictor, weights: Floats) -> Floats:
+    """Time-dependent C of every row of `weights` [R, N], in which a label counts as often as its weight says: [R].
+
+    What `models.motor.metrics.time_dependent_c` makes of the labels repeated that often, for all rows at once.
+    """
+    time, hazard = known.seconds, predictor.log2_hazard[known.rows]
+    total, terms, alive = np.zeros(len(weights)), np.zeros(len(weights)), np.ones(len(weights))
+    for moment in np.unique(time[known.event]):
+        risk = hazard[:, np.searchsorted(predictor.starts, moment, side="right") - 1]
+        dead, left = (time == moment) & known.event, time > moment
+        below = weights[:, left] @ (risk[left][:, None] < risk[dead])
+        died, staying = weights[:, dead].sum(axis=1), weights[:, left].sum(axis=1)
+        share = np.divide(died, died + staying, out=np.zeros_like(died), where=died > 0)
+        pairs = died * staying
+        area = np.divide((below * weights[:, dead]).sum(axis=1), pairs, out=np.zeros_like(pairs), where=pairs > 0)
+        weight = np.where(pairs > 0, alive * share * alive * (1 - share), 0.0)
+        terms, total = terms + weight * area, total + weight
+        alive = alive * (1 - share)
+    return np.divide(terms, total, out=np.full_like(terms, 0.5), where=total > 0)
 
 
 def interval(value: float, resampled: Floats) -> Score:
