@@ -59,12 +59,27 @@ def metrics() -> str:
     """Every metric the services register, with labels, buckets and the interval it measures."""
     from prometheus_client.metrics import MetricWrapperBase
 
-    from services import detect_metrics, forecast_metrics, llm_metrics, text_detect_metrics, watermark_metrics
+    from services import (
+        detect_metrics,
+        ehr_metrics,
+        forecast_metrics,
+        llm_metrics,
+        text_detect_metrics,
+        watermark_metrics,
+    )
     from services.core import metrics as core
 
     found = [
         value
-        for module in (core, forecast_metrics, llm_metrics, text_detect_metrics, watermark_metrics, detect_metrics)
+        for module in (
+            core,
+            forecast_metrics,
+            llm_metrics,
+            text_detect_metrics,
+            watermark_metrics,
+            detect_metrics,
+            ehr_metrics,
+        )
         for value in vars(module).values()
     ]
     rows = [_metric_row(value) for value in found if isinstance(value, MetricWrapperBase)]
