@@ -49,6 +49,11 @@ class Intervals:
         """Create the gauges: the model is ready to serve."""
         self._metrics = CoverageMetrics(self.name, self.version, aci.LEVELS, self._gauges)
 
+    def retire(self) -> None:
+        """No longer served."""
+        if self._metrics is not None:
+            self._metrics.retire()
+
     def read(self, levels: Any, method: Any) -> Wish | None:
         """The wish of a request's fields `levels` and `interval`. Raises InputError."""
         if method is not None and method not in METHODS:

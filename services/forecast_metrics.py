@@ -62,9 +62,16 @@ class CoverageMetrics:
             for level in levels
         }
         self._kept, self.truths = KEPT.labels(name, version), TRUTHS.labels(name, version)
+        self._retired = False
         write_with_all(self)
 
+    def retire(self) -> None:
+        """The model is no longer served: the gauges are another's from now on, if a version took its place."""
+        self._retired = True
+
     def write(self) -> None:
+        if self._retired:
+            return
         found, kept = self._read()
         for key, series in self._series.items():
             series.set(found.get(key, math.nan))
@@ -80,7 +87,12 @@ class DriftMetrics:
         self._series = [DRIFT.labels(name, version, label) for label in labels]
         self._windows: deque[npt.NDArray[np.int32]] = deque(maxlen=WINDOWS)
         self._sum: npt.NDArray[np.int64] = np.zeros(reference.shares.shape, dtype=np.int64)
+        self._retired = False
         write_with_all(self)
+
+    def retire(self) -> None:
+        """See `CoverageMetrics.retire`."""
+        self._retired = True
 
     def observe(self, history: npt.NDArray[np.floating]) -> None:
         """An input window [L, C] in raw units."""
@@ -97,6 +109,8 @@ class DriftMetrics:
         return self._reference.index(self._sum)
 
     def write(self) -> None:
+        if self._retired:
+            return
         index = self.index()
         shown = [*index[:MOST_COLUMNS], *([index[MOST_COLUMNS:].max()] if len(index) > MOST_COLUMNS else [])]
         for series, value in zip(self._series, shown, strict=True):

@@ -132,7 +132,10 @@ class ForecastModel(TensorModel):
     def retire(self) -> None:
         super().retire()
         if self.intervals is not None:
+            self.intervals.retire()
             self._shared.desk.shut(self.intervals)
+        if self._drift is not None:
+            self._drift.retire()
 
     async def _settle(self, request: Json, call: Call) -> Json:
         """Truths meet the forecasts they are the truth of."""

@@ -1,0 +1,326 @@
+"""Intervals, truths and drift against closed forms; everything behind the native JSON, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from persistence import COLUMNS, HORIZON, LOOK_BACK, Line8, conformal, uniform_reference
+from pressroom_client import ForecastResult, History, to_long
+from prometheus_client import REGISTRY
+
+from models.errors import InputError
+from models.forecasting import aci
+from models.forecasting.aci import Adaptive
+from models.forecasting.calibration import Calibration, load
+from models.forecasting.conformal import COARSE, FLOOR, Conformal, calibrate, difficulty, rank, season_of
+from models.forecasting.drift import reference
+from models.forecasting.frequency import Frequency
+from services.core.metrics import write_all
+from services.forecast_memory import Memory
+from services.forecast_metrics import WINDOWS
+
+Make = Callable[..., Line8]
+
+
+def frame(first: int = 0, rows: int = LOOK_BACK, noise: float = 1.0) -> pd.DataFrame:
+    """Noise around 0 in both columns."""
+    index = pd.date_range("2026-01-05", periods=first + rows, freq="h")[first:]
+    values = np.random.default_rng(first).normal(0, noise, (rows, 2))
+    return pd.DataFrame(values, index=index, columns=list(COLUMNS))
+
+
+# --- split conformal
+
+
+def test_a_quantile_is_the_ceil_n_plus_1_p_th_smallest_score() -> None:
+    scores = np.arange(1, 200)[:, None, None] * np.ones((1, 2, 3))  # 199 of them: level p is 2 p exactly
+    found = calibrate(np.random.default_rng(0).permutation(scores), np.ones(3), season=1)
+    for level in (1, 50, 80, 95, 99):
+        np.testing.assert_array_equal(found.quantile(level), 2 * level)
+    np.testing.assert_array_equal(found.quantile(100), 199)
+    assert [rank(level, 99) for level in (50, 99)] == [49, 98]
+
+
+def test_coverage_of_exchangeable_scores_is_what_theory_says() -> None:
+    generator = np.random.default_rng(1)
+    scores, fresh = generator.exponential(size=(400, 40, 5)), generator.exponential(size=(2000, 40, 5))
+    found = calibrate(scores, np.ones(5), season=1)
+    for level in (50, 80, 95):
+        share = (fresh <= found.quantile(level)).mean()
+        assert share == pytest.approx(-(-401 * level // 100) / 401, abs=0.005)  # its mean is k / (n + 1)
+
+
+def test_too_few_windows_calibrate_nothing() -> None:
+    with pytest.raises(ValueError, match="99 calibration windows"):
+        calibrate(np.ones((99, 2, 1)), np.ones(1), season=1)
+
+
+def test_many_cells_have_fewer_levels() -> None:
+    assert calibrate(np.ones((100, 200, 101)), np.ones(101), season=1).levels == COARSE
+
+
+def test_difficulty_is_the_deviation_from_the_windows_own_season() -> None:
+    wave = np.tile([0.0, 3.0, 1.0], 4)[None, :, None]
+    np.testing.assert_allclose(difficulty(wave, np.ones(1), 3), FLOOR)  # what repeats is easy
+    step = wave + np.repeat([-1.0, 1.0], 6)[None, :, None]
+    np.testing.assert_allclose(difficulty(step, np.ones(1), 3), 1 + FLOOR)
+    np.testing.assert_allclose(difficulty(10 * step, np.full(1, 10.0), 3), 1 + FLOOR)  # in units
+    np.testing.assert_allclose(difficulty(wave, np.ones(1), 7), wave.std() + FLOOR)  # a season that does not fit twice
+
+
+def test_seasons_are_days_of_hours_and_weeks_of_days() -> None:
+    found = {text: season_of(Frequency.parse(text)) for text in ("h", "15min", "d", "MS", "2h", "w", "YS")}
+    assert found == {"h": 24, "15min": 96, "d": 7, "MS": 12, "2h": 12, "w": 52, "YS": 1}
+
+
+def test_a_calibration_is_read_back_as_it_was_written(tmp_path: object) -> None:
+    from pathlib import Path
+
+    folder = Path(str(tmp_path))
+    assert load(folder) == Calibration(None, None)
+    Calibration(conformal(), uniform_reference()).save(folder)
+    found = load(folder)
+    assert found.conformal is not None
+    assert found.reference is not None
+    assert (found.conformal.levels, found.conformal.windows) == (conformal().levels, 200)
+    np.testing.assert_array_equal(found.conformal.quantiles, conformal().quantiles)
+    np.testing.assert_array_equal(found.reference.edges, uniform_reference().edges)
+
+
+async def test_an_interval_is_the_forecast_and_its_quantile_times_the_difficulty(line: Make) -> None:
+    history = frame()
+    (one,) = await line().ask(history, levels=[95, 80])
+    assert [interval.level for interval in one.intervals] == [80, 95]
+    width = difficulty(history.to_numpy()[None], np.ones(2), 1)[0]
+    for interval in one.intervals:
+        for column, scale in zip(COLUMNS, width, strict=True):
+            radius = conformal().quantile(interval.level)[0, 0] * scale
+            np.testing.assert_allclose(interval.upper[column], one.values[column] + radius)
+            np.testing.assert_allclose(interval.lower[column], one.values[column] - radius)
+
+
+async def test_intervals_are_cut_and_chosen_like_the_forecast_and_fit_a_long_frame(line: Make) -> None:
+    result = await line().ask({"x": frame()}, levels=[80], horizon=2, columns=["b"])
+    (one,) = result
+    assert list(one.interval(80).lower) == ["b"]
+    assert len(one.interval(80).lower["b"]) == 2
+    long = to_long(result)
+    assert list(long.columns) == ["unique_id", "ds", "b", "b-lo-80", "b-hi-80"]
+    assert (long["b-lo-80"] < long["b"]).all()
+
+
+async def test_an_artifact_without_calibration_says_so(line: Make) -> None:
+    with pytest.raises(InputError, match="pressed without calibration") as refusal:
+        await line(calibrated=False).ask(frame(), levels=[80])
+    assert (refusal.value.code, refusal.value.field) == ("not_supported", "levels")
+
+
+# --- adaptive conformal
+
+
+def test_adaptive_levels_keep_their_promise_whatever_comes() -> None:
+    """Proposition 4.1 of the paper, on scores no calibration has seen and no quantile of which is constant."""
+    adaptive = Adaptive(conformal(), gamma=0.02)
+    generator, misses, steps = np.random.default_rng(2), 0.0, 3000
+    for step in range(steps):
+        scores = np.clip(generator.beta(2, 2 + 3 * np.sin(step / 300) ** 2, (HORIZON, 2)), 0, 1)  # within calibration
+        misses = misses + (scores > adaptive.quantiles())
+        adaptive.update(scores)
+    alpha = adaptive.nominal
+    bound = (np.maximum(alpha, 1 - alpha) + adaptive.gamma) / (adaptive.gamma * steps)
+    assert (np.abs(misses / steps - alpha) <= bound).all()
+
+
+def test_one_truth_moves_every_level_by_the_papers_step() -> None:
+    adaptive = Adaptive(conformal())
+    scores = np.full((HORIZON, 2), 0.85)  # outside 80 %, inside 90 %
+    scores[1] = np.nan  # not known
+    adaptive.update(scores)
+    moved = adaptive.alpha - adaptive.nominal
+    expected = [aci.GAMMA * (1 - level / 100 - (level < 85)) for level in aci.LEVELS]
+    np.testing.assert_allclose(moved[:, 0, 0], expected)
+    np.testing.assert_array_equal(moved[:, 1], 0)
+
+
+# --- truths
+
+
+def truth(result: ForecastResult, inside: bool) -> History:
+    """Values within or beyond every interval."""
+    (one,) = result
+    return History(values={name: values + (0 if inside else 1e3) for name, values in one.values.items()})
+
+
+async def test_a_truth_by_request_id_is_counted_once_at_every_level(line: Make) -> None:
+    one = line()
+    result = await one.ask(frame(), levels=[80], request_id="mine")
+    answer = await one.tell(truth(result, inside=True), request_id="mine")
+    assert (answer.forecasts, answer.values) == ((1,), (HORIZON * 2,))
+    assert {(note.method, note.level): note.coverage for note in answer.coverage} == {
+        ("split", n): 1 for n in aci.LEVELS
+    }
+    with pytest.raises(InputError, match="no forecast with intervals is kept"):  # it has met its truth
+        await one.tell(truth(result, inside=True), request_id="mine")
+
+
+async def test_adaptive_intervals_widen_after_misses_and_are_counted_as_issued(line: Make) -> None:
+    one = line()
+    widths = []
+    for i in range(20):
+        result = await one.ask(frame(), levels=[80], interval="adaptive", request_id=f"r{i}")
+        (interval,) = result.single.intervals
+        assert interval.method == "adaptive"
+        widths.append(interval.upper["a"][0] - interval.lower["a"][0])
+        answer = await one.tell(truth(result, inside=False), request_id=f"r{i}")
+    assert (np.diff(widths) > 0).all()
+    split = await one.ask(frame(), levels=[80])
+    bounds = split.single.interval(80)
+    assert bounds.upper["a"][0] - bounds.lower["a"][0] == pytest.approx(widths[0])  # those never change
+    assert {(note.method, note.level): note.values for note in answer.coverage}["adaptive", 80] == 20 * HORIZON * 2
+
+
+async def test_truths_by_id_and_time_meet_every_forecast_that_reached_them(line: Make) -> None:
+    one = line()
+    for first in range(3):  # origins at hours 8, 9 and 10: hour 10 is a step of all three
+        await one.ask({"meter": frame(first)}, levels=[80], request_id=f"o{first}")
+    hour = pd.DataFrame({"a": [0.0]}, index=pd.DatetimeIndex(["2026-01-05 10:00"]))
+    answer = await one.tell({"meter": hour})
+    assert (answer.forecasts, answer.values) == ((3,), (3,))
+    again = await one.tell({"meter": hour})
+    assert (again.forecasts, again.values) == ((0,), (0,))  # sent twice, counted once
+    assert (await one.tell({"other": hour})).forecasts == (0,)
+
+
+async def test_series_of_a_request_meet_their_truth_by_place_or_id(line: Make) -> None:
+    one = line()
+    result = await one.ask({"x": frame(), "y": frame(1)}, levels=[80], request_id="two")
+    x = History(id="x", values={"a": result["x"].values["a"]})
+    y = History(id="y", values={"b": [np.nan, 1e3]})
+    answer = await one.tell([y, x], request_id="two")
+    assert answer.values == (1, 4)
+    assert {note.level: note.coverage for note in answer.coverage}[80] == pytest.approx(4 / 5)
+
+
+async def test_a_truth_that_names_no_forecast_is_refused(line: Make) -> None:
+    one = line()
+    for sent, says in (
+        (History(values={"a": [1.0]}), "which forecast"),
+        (History(id="x", values={"c": [1.0]}), "which"),
+    ):
+        with pytest.raises(InputError, match=says):
+            await one.tell(sent)
+    with pytest.raises(InputError, match="not known to the model: c"):
+        await one.tell(History(values={"c": [1.0]}), request_id="r1")
+
+
+async def test_forecasts_without_levels_are_not_kept(line: Make) -> None:
+    one = line()
+    await one.ask(frame(), request_id="plain")
+    with pytest.raises(InputError, match="no forecast with intervals is kept"):
+        await one.tell(History(values={"a": [1.0]}), request_id="plain")
+
+
+async def test_memory_is_bounded_and_forgets_the_oldest_first(line: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.forecast_memory.MODEL_BYTES", 3 * (HORIZON * 2 * 4 + 1024))
+    one = line()
+    for i in range(5):
+        await one.ask(frame(), levels=[80], request_id=f"r{i}")
+    assert one.memory.kept("line", "1") == 3
+    with pytest.raises(InputError):
+        await one.tell(History(values={"a": [1.0]}), request_id="r1")
+    assert (await one.tell(History(values={"a": [1.0]}), request_id="r4")).values == (1,)
+
+
+async def test_a_forecast_is_forgotten_after_twice_its_horizon(line: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = line()
+    await one.ask(frame(), levels=[80])
+    monkeypatch.setattr("services.forecast_memory.time.time", lambda: 9e9)
+    assert one.memory.kept("line", "1") == 0
+    with pytest.raises(InputError):
+        await one.tell(History(values={"a": [1.0]}), request_id="r1")
+
+
+async def test_workers_of_one_server_share_what_they_remember(
+    line: Make, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = line()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    one, other = line(memory=Memory()), line(memory=Memory())
+    result = await one.ask(frame(), levels=[80], interval="adaptive", request_id="shared")
+    answer = await other.tell(truth(result, inside=False), request_id="shared")
+    assert answer.values == (HORIZON * 2,)
+    assert one.model.intervals is not None
+    assert one.model.intervals.coverage()["split", 80] == (0, HORIZON * 2)
+    wider = await one.ask(frame(), levels=[80], interval="adaptive")
+    assert wider.single.interval(80).upper["a"][0] > result.single.interval(80).upper["a"][0]
+    assert first.model.intervals is not None
+
+
+async def test_a_truth_teaches_the_version_that_made_the_forecast(line: Make) -> None:
+    memory = Memory()
+    old, new = line(memory=memory, version="1"), line(memory=memory, version="2")
+    new.desk.open(old.model.intervals)  # as the two share one desk in a server
+    result = await old.ask(frame(), levels=[80], request_id="old")
+    await new.tell(truth(result, inside=True), request_id="old")
+    assert memory.coverage("line", "1")["split", 80] == (HORIZON * 2, HORIZON * 2)
+    assert memory.coverage("line", "2") == {}
+
+
+async def test_the_coverage_gauge_says_what_the_answers_say(line: Make) -> None:
+    one = line()
+    for i in range(6):
+        result = await one.ask(frame(i), levels=[80], request_id=f"g{i}")
+        answer = await one.tell(truth(result, inside=i % 3 > 0), request_id=f"g{i}")
+    write_all()
+    for note in answer.coverage:
+        labels = {"model": "line", "version": "1", "method": note.method, "level": str(note.level)}
+        gauge = REGISTRY.get_sample_value("pressroom_forecast_coverage", labels)
+        assert gauge == pytest.approx(note.coverage) == pytest.approx(4 / 6)
+
+
+# --- drift
+
+
+def test_the_index_is_the_sum_over_bins() -> None:
+    known = reference(np.arange(1000, dtype=float)[:, None])
+    np.testing.assert_allclose(known.shares, 0.1)
+    counts = known.counts(np.repeat([50.0, 950.0], [300, 700])[:, None])  # only the outer bins
+    assert counts[:, 0].tolist() == [300, 0, 0, 0, 0, 0, 0, 0, 0, 700]
+    seen, trained = np.array([0.3, *[1e-4] * 8, 0.7]), 0.1
+    assert known.index(counts)[0] == pytest.approx(((seen - trained) * np.log(seen / trained)).sum())
+    assert known.index(known.counts(np.arange(1000.0)[:, None]))[0] == pytest.approx(0)
+    assert np.isnan(known.index(known.counts(np.empty((0, 1))))).all()
+
+
+async def test_drift_gauges_follow_the_latest_requests_and_keep_no_values(line: Make) -> None:
+    one = line(known=uniform_reference())
+
+    def gauge(column: str) -> float:
+        write_all()
+        labels = {"model": "line", "version": "1", "column": column}
+        found = REGISTRY.get_sample_value("pressroom_forecast_drift", labels)
+        assert found is not None
+        return found
+
+    generator = np.random.default_rng(3)
+    assert np.isnan(gauge("a"))
+    for _ in range(300):
+        values = generator.uniform(0, 1, (LOOK_BACK, 2))
+        values[:, 1] = values[:, 1] * 0.5 + 0.5  # the upper half only
+        await one.ask(pd.DataFrame(values, columns=list(COLUMNS)))
+    assert gauge("a") < 0.05
+    assert gauge("b") > 0.25
+    drift = one.model._drift
+    assert drift is not None
+    assert len(drift._windows) == WINDOWS
+    assert drift._sum.sum(axis=0).tolist() == [WINDOWS * LOOK_BACK] * 2
+
+
+def test_conformal_refuses_levels_it_does_not_hold() -> None:
+    with pytest.raises(LookupError):
+        conformal().quantile(101)
+    with pytest.raises(ValueError, match="ascend to 100"):
+        Conformal((50, 80), np.ones((2, 1, 1), np.float32), np.ones(1), 1, 100)
