@@ -103,7 +103,8 @@ class Memory:
     def keep(self, model: str, issued: Sequence[Issued], seconds: float) -> None:
         """Remember forecasts for that long; those of an earlier request with the same id are forgotten."""
         now = time.time()
-        most = max(MODEL_BYTES // (issued[0].forecast.nbytes + 1024), 1)
+        radii = 0 if issued[0].radii is None else issued[0].radii.nbytes
+        most = max(MODEL_BYTES // (issued[0].forecast.nbytes + radii + 1024), 1)
         rows = [_row(model, one, now + seconds) for one in issued]
         with self:
             execute = self._database.execute

@@ -37,7 +37,7 @@ class BacktestOptions:
     levels    nominal coverages in percent; () for none
     season    steps of the naive forecast MASE compares with; None: a day of the data, or a week of daily data
     scale     column -> what errors and values are divided by first, e.g. training standard deviations
-    truths    also send every truth, so that the server's coverage gauge and adaptive intervals follow
+    truths    also send every truth once its time has come, so that the coverage gauge and adaptive intervals follow
     request   further fields of every forecast: missing, interval
     """
 
@@ -91,7 +91,7 @@ class BacktestResult:
         return frame.rename_axis(by)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Part:
     """The windows of one request: of one series, by the row each origin is."""
 
@@ -101,7 +101,7 @@ class Part:
 
 
 class Backtest:
-    """A backtest being made: send the calls of `parts`, give every answer to `take`, then ask for the `result`."""
+    """A backtest being made: send what is `due` and the calls of `parts`, `take` every answer, ask for the `result`."""
 
     def __init__(
         self, histories: Histories, model: str, version: str | None, metadata: ModelMetadata, options: BacktestOptions
@@ -113,6 +113,7 @@ class Backtest:
         self._columns = tuple(self._sent[0].wire["values"])
         self._tables = [_table(one, self._columns, i) for i, one in enumerate(self._sent)]
         self._answers: list[tuple[Part, ForecastResult]] = []
+        self._untold: list[tuple[Part, ForecastResult]] = []
 
     def parts(self) -> Iterator[Part]:
         """Every request of the test. Raises UsageError if a series is too short for one window."""
@@ -122,11 +123,26 @@ class Backtest:
                 chosen = rows[begin : begin + BATCH]
                 yield Part(series, chosen, self._call(series, chosen))
 
-    def take(self, part: Part, result: ForecastResult) -> TruthCall | None:
-        """Keep an answer; the call that tells the server its truth, if that is wanted."""
+    def take(self, part: Part, result: ForecastResult) -> None:
+        """Keep an answer."""
         self._answers.append((part, result))
-        if not self._options.truths:
-            return None
+        if self._options.truths:
+            self._untold.append((part, result))
+
+    def due(self, ahead: Part | None) -> list[TruthCall]:
+        """Truths to send before `ahead` is forecast: those wholly past by then, or all of them at the end (None).
+
+        A forecaster learns of a truth when it has happened, not when the file has it.
+        """
+        past = [
+            (part, result)
+            for part, result in self._untold
+            if ahead is None or part.series != ahead.series or part.rows[-1] + self._horizon <= ahead.rows[0]
+        ]
+        self._untold = [one for one in self._untold if one not in past]
+        return [self._truth(part, result) for part, result in past]
+
+    def _truth(self, part: Part, result: ForecastResult) -> TruthCall:
         return wired_truth(
             [{"values": self._slice(part.series, row, row + self._horizon)["values"]} for row in part.rows],
             model=self._model,

@@ -69,10 +69,11 @@ class ForecastMethods:
         asked = target(model, version)
         metadata = self._run(self._wire.metadata(asked), timeout, retries)
         test = Backtest(history, asked.name, asked.version, metadata, options or BacktestOptions())
-        for part in test.parts():
-            truth = test.take(part, self._run(self._wire.forecast(part.call), timeout, retries))
-            if truth is not None:
+        for part in [*test.parts(), None]:
+            for truth in test.due(part):
                 self._run(self._wire.task(truth), timeout, retries)
+            if part is not None:
+                test.take(part, self._run(self._wire.forecast(part.call), timeout, retries))
         return test.result()
 
 
@@ -113,10 +114,11 @@ class AsyncForecastMethods:
         asked = target(model, version)
         metadata = await self._run(self._wire.metadata(asked), timeout, retries)
         test = Backtest(history, asked.name, asked.version, metadata, options or BacktestOptions())
-        for part in test.parts():
-            truth = test.take(part, await self._run(self._wire.forecast(part.call), timeout, retries))
-            if truth is not None:
+        for part in [*test.parts(), None]:
+            for truth in test.due(part):
                 await self._run(self._wire.task(truth), timeout, retries)
+            if part is not None:
+                test.take(part, await self._run(self._wire.forecast(part.call), timeout, retries))
         return test.result()
 
 
