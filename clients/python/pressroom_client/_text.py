@@ -53,17 +53,20 @@ class TextOptions(TypedDict, total=False):
 
 
 class CompletionOptions(TextOptions, total=False):
-    """Of `complete` alone: log-probabilities with so many alternatives; the prompt before the answer."""
+    """Of `complete` alone: log-probabilities with so many alternatives; the prompt before the answer; a message the
+    text shall carry, where the server marks answers ({"message": 613}, see `generate`)."""
 
     logprobs: int
     echo: bool
+    watermark: Mapping[str, Any]
 
 
 class ChatOptions(TextOptions, total=False):
-    """Of `chat` alone: log-probabilities, and with so many alternatives."""
+    """Of `chat` alone: log-probabilities, and with so many alternatives; a message, as in CompletionOptions."""
 
     logprobs: bool
     top_logprobs: int
+    watermark: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
