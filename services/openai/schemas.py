@@ -59,7 +59,8 @@ class _Options(BaseModel):
     ignore_eos: bool | None = Field(None, description="go on after the model's end token")
     return_token_ids: bool | None = Field(None, description="the answer's token ids come beside its text")
     watermark: Json | None = Field(
-        None, description="the message the text shall carry, as in /v1/watermark/generate; where the server marks answers"
+        None,
+        description="the message the text shall carry, as in /v1/watermark/generate; where the server marks answers",
     )
     user: Any = Field(None, description="ignored")
 
