@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pressroom_client import Client
@@ -25,7 +25,7 @@ from benchmarks.server import ROOT, gateway, use_own_store
 BEFORE, AFTER, RECIPE = "clip-tiny", "clipself-tiny", "clipself-recipe"
 PUBLISHED = {BEFORE: 0.053, AFTER: 0.533}  # boxes, top-1; ours must be within MARGIN
 MARGIN = 0.004
-RECIPE_LEAST = 0.40
+RECIPE_LEAST, RECIPE_MINUTES = 0.40, 15.0
 SIDE = "192"  # pixels; the scenes' own
 COMMAND = "python -m benchmarks.detection --recipe out/clipself --write-docs"
 
@@ -49,7 +49,7 @@ def main(
                 measured.append(accuracy.measure(client, model, crop_model=model))
         costs = throughput.measure(server, AFTER, rounds, status.update)
     report(measured, models, costs, recipe, write_docs)
-    if broken := broken_promises(measured, costs):
+    if broken := broken_promises(measured, costs, recipe):
         for promise in broken:
             print(f"BROKEN: {promise}", file=sys.stderr)
         raise typer.Exit(1)
@@ -72,7 +72,7 @@ def press_all(recipe: Path | None, screen: Console) -> dict[str, str]:
     return models
 
 
-def broken_promises(measured: list[accuracy.Accuracy], costs: list[throughput.Cost]) -> list[str]:
+def broken_promises(measured: list[accuracy.Accuracy], costs: list[throughput.Cost], recipe: Path | None) -> list[str]:
     """Sentences; none where all is well."""
     found = {one.model: one.boxes for one in measured}
     broken = [
@@ -82,6 +82,8 @@ def broken_promises(measured: list[accuracy.Accuracy], costs: list[throughput.Co
     ]
     if found.get(RECIPE, 1.0) < RECIPE_LEAST:
         broken.append(f"the recipe's weights: {found[RECIPE]:.1%} of the boxes, expected {RECIPE_LEAST:.0%} or more")
+    if recipe is not None and (minutes := training(recipe)["cpu_seconds"] / 60) > RECIPE_MINUTES:
+        broken.append(f"the recipe took {minutes:.1f} CPU minutes, expected {RECIPE_MINUTES:.0f} at most")
     return broken + [f"{boxes} boxes an image: cropping is no dearer" for boxes in throughput.beaten(costs)]
 
 
@@ -108,11 +110,17 @@ def report(
         replace_measured(page, "throughput", f"{cost}\n\n{machine_lines()}")
 
 
+def training(recipe: Path) -> dict[str, Any]:
+    """What a recipe's run says about itself."""
+    found: dict[str, Any] = json.loads((recipe / "clipself.json").read_text(encoding="utf-8"))["training"]
+    return found
+
+
 def said_of(recipe: Path | None) -> str:
     """What the recipe took."""
     if recipe is None:
         return ""
-    run = json.loads((recipe / "clipself.json").read_text(encoding="utf-8"))["training"]
+    run = training(recipe)
     steps, minutes = f"{run['steps']} steps of {run['batch_size']} images", run["cpu_seconds"] / 60
     return f"\n\nThe recipe's run: {steps}, {minutes:.1f} CPU minutes on one thread."
 

@@ -1,0 +1,47 @@
+"""docs/detection.md and the photograph example run as they are, on the bundled image models."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from live_server import LiveServer, clean_environment
+from PIL import Image
+
+sys.path.append(str(Path(__file__).parents[1] / "docs"))
+from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+
+PAGE = ROOT / "docs" / "detection.md"
+
+
+def test_every_block_of_the_page_runs(clip_server: LiveServer, tmp_path: Path) -> None:
+    ports = (clip_server.port, clip_server.grpc_port)
+    reader = Reader(home=clip_server.home, scratch=tmp_path, ports=ports)
+    blocks = read_blocks(PAGE)
+    assert {block.language for block in blocks} <= RUN | SHOWN
+    for block in blocks:
+        if block.language in RUN and block.why_not is None:
+            reader.follow(block)
+    reader.close()
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_the_photograph_example_says_what_it_sees_and_draws_it(
+    transport: str, clip_server: LiveServer, tmp_path: Path
+) -> None:
+    script = ROOT / "examples" / "detect_photograph.py"
+    url = clip_server.url if transport == "http" else f"grpc://{clip_server.grpc_address}"
+    done = subprocess.run(
+        [sys.executable, str(script), "--url", url, "--out", "here/drawn.png"],
+        cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "clipself-tiny:" in done.stdout
+    assert "inside the box:    cat" in done.stdout
+    photograph = np.asarray(Image.open(ROOT / "data" / "photographs" / "chelsea.jpg").convert("RGB"))
+    drawn = np.asarray(Image.open(tmp_path / "here" / "drawn.png"))
+    assert drawn.shape == photograph.shape
+    assert (drawn != photograph).any()
