@@ -103,7 +103,7 @@ def _scale(frame: pd.DataFrame) -> dict[str, float]:
 def _gauges(url: str, model: str, method: str) -> dict[int, float]:
     found = {}
     for line in httpx.get(f"{url}/metrics", timeout=30).text.splitlines():
-        if not line.startswith("pressroom_forecast_coverage{"):
+        if not line.startswith("pressroom_forecast_coverage_ratio{"):
             continue
         labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
         if (labels["model"], labels["method"]) == (model, method):

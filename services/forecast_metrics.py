@@ -23,7 +23,7 @@ WINDOWS = 256  # input windows a drift index looks back on
 LEAST_WINDOWS = 16  # fewer say nothing about a distribution
 
 COVERAGE = prom.Gauge(
-    "pressroom_forecast_coverage",
+    "pressroom_forecast_coverage_ratio",
     "Share of truths inside their interval, among the latest sent to the truth route; NaN before the first. Method is "
     "`split` (the artifact's intervals) or `adaptive` (as issued); level is the nominal coverage in percent.",
     ("model", "version", "method", "level"),
@@ -39,7 +39,7 @@ KEPT = prom.Gauge(
     multiprocess_mode="livemostrecent",
 )
 DRIFT = prom.Gauge(
-    "pressroom_forecast_drift",
+    "pressroom_forecast_drift_psi",
     f"Population stability index of a column, training rows against the latest {WINDOWS} input windows of a worker "
     "(the largest of all workers); NaN before the first 16. Above 0.25 is usually called much.",
     ("model", "version", "column"),

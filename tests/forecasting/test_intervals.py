@@ -277,7 +277,7 @@ async def test_the_coverage_gauge_says_what_the_answers_say(line: Make) -> None:
     write_all()
     for note in answer.coverage:
         labels = {"model": "line", "version": "1", "method": note.method, "level": str(note.level)}
-        gauge = REGISTRY.get_sample_value("pressroom_forecast_coverage", labels)
+        gauge = REGISTRY.get_sample_value("pressroom_forecast_coverage_ratio", labels)
         assert gauge == pytest.approx(note.coverage) == pytest.approx(4 / 6)
 
 
@@ -301,7 +301,7 @@ async def test_drift_gauges_follow_the_latest_requests_and_keep_no_values(line: 
     def gauge(column: str) -> float:
         write_all()
         labels = {"model": "line", "version": "1", "column": column}
-        found = REGISTRY.get_sample_value("pressroom_forecast_drift", labels)
+        found = REGISTRY.get_sample_value("pressroom_forecast_drift_psi", labels)
         assert found is not None
         return found
 
