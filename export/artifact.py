@@ -245,6 +245,15 @@ def stored_versions(family: str | None = None) -> dict[str, list[str]]:
     return {name: [version for _, version in sorted(entries)] for name, entries in sorted(found.items())}
 
 
+def attaches(name: str, version: str | None = None) -> bool:
+    """Whether the store holds, under this name, what is served beside another artifact and never alone: an adapter."""
+    try:
+        stored = bentoml.models.get(f"{name}:{version}" if version else name)
+    except bentoml.exceptions.BentoMLException:
+        return False
+    return bool(stored.info.labels.get(FAMILY_LABEL) == ADAPTER_FAMILY)
+
+
 def attached_adapters(backbone: str) -> list[tuple[str, bytes]]:
     """Digest and bytes of every stored adapter of a backbone ("sha256:<hex>"), oldest first.
 

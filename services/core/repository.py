@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from export.artifact import ArtifactError, open_artifact, stored_versions
+from export.artifact import ArtifactError, attaches, open_artifact, stored_versions
 from services.core.call import Call
 from services.core.control import Command, CommandLog
 from services.core.errors import ApiError
@@ -142,7 +142,7 @@ class Repository:
         for entry in map(parse_wanted, entries):
             every = stored_versions().get(entry.name, [None]) if entry.version == ALL else [entry.version]
             wanted += [Wanted(entry.name, version, entry.digest) for version in every]
-        return wanted
+        return [one for one in wanted if not attaches(one.name, one.version)]  # a bento names all it was built with
 
     async def _carry_out(self, command: Command) -> ServedModel | None:
         async with self._changing:
