@@ -30,7 +30,7 @@ def events() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "subject_id": [7, 3, 7],
-            "time": pd.to_datetime(["1960-05-01", None, "2020-03-04 05:06:07.000008"]),
+            "time": pd.to_datetime(["1960-05-01", None, "2020-03-04 05:06:07.000008"], format="ISO8601"),
             "code": ["MEDS_BIRTH", "MEDS_BIRTH", "LOINC/8480-6"],
             "numeric_value": np.array([np.nan, np.nan, 151.5], dtype=np.float32),
             "unit": [None, None, "mm[Hg]"],
