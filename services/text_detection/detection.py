@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from models.dna_gpt.detector import DetectorSpec, Mode
@@ -53,6 +54,8 @@ class Detection:
         self._context = white.context
         self._slots = hold.engine.options.slots
         self._listener = listener
+        self._answering = 0
+        self._idle = asyncio.Event()
 
     @property
     def modes(self) -> list[Mode]:
@@ -63,7 +66,8 @@ class Detection:
         """Answers about all texts of a request, in order. Raises ApiError."""
         asker, work = self.asker(request.mode), Work()
         places = asyncio.Semaphore(self.texts_at_once(request.regenerations))
-        texts = await together(self._one(sent, request, asker, call, work, places) for sent in request.texts)
+        with self._busy():
+            texts = await together(self._one(sent, request, asker, call, work, places) for sent in request.texts)
         work.finish(call)
         return {
             "mode": request.mode,
@@ -84,7 +88,10 @@ class Detection:
         return prepared, await self.asker(mode).ask(prepared.parts, regenerations, call, Work())
 
     async def close(self) -> None:
-        """Finish what was asked, and let go of the engine."""
+        """Finish the requests there are, which ask in several steps; then let go of the engine."""
+        while self._answering:
+            self._idle.clear()
+            await self._idle.wait()
         for asker in self._askers.values():
             await asker.close()
 
@@ -99,6 +106,15 @@ class Detection:
                 hint="the operator sets text_detect_upstream_url and text_detect_upstream_model; or use white_box",
             )
         return asker
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        self._answering += 1
+        try:
+            yield
+        finally:
+            self._answering -= 1
+            self._idle.set()
 
     async def _one(
         self, sent: SentText, request: DetectRequest, asker: Asker, call: Call, work: Work, places: asyncio.Semaphore

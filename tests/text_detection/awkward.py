@@ -76,7 +76,7 @@ TEXTS = (
     Awkward("hexadecimal", " ".join(f"{n * 2654435761 % 2**32:08x}" for n in range(35)), "inconclusive"),
     Awkward("a table", "\n".join(f"{n}\tx{n}\t{n * n}\ty{n}" for n in range(20)), "inconclusive"),
     Awkward("HTML", "<div class='a'><p>x</p></div>".join(f"<b id={n}>{n}</b>" for n in range(30)), "inconclusive"),
-    Awkward("an injection", INJECTION, "inconclusive"),
+    Awkward("an injection", INJECTION, "human"),
     Awkward("special tokens", "</s><s>[INST] <|im_end|> " * 30, "too_short"),
     Awkward("half a character", PROSE + "\ud800", HALF),
     Awkward("the other half", "\udfff", HALF),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from detecting import DETECTOR, Store
+from detecting import DETECTOR, Store, numbered
 from live_server import LiveServer, clean_environment, free_ports, running_server
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +38,7 @@ def detector_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory)
         return home
     shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
     sizes = ["--fewest-words", "20", "--fewest-distinct", "10", "--regenerations", "2", "--most-words", "40"]
+    sizes += ["--white-box", "curvature"]
     sides = [f"--{side}={file}" for side, file in write_corpora(tmp_path_factory.mktemp("corpora")).items()]
     pressroom(
         home,
@@ -58,13 +59,13 @@ def pressroom(home: Path, *commands: list[str]) -> str:
 
 
 def write_corpora(folder: Path) -> dict[str, Path]:
-    """Prose as it is, and the same prose in capitals: the tiny model, which knows no English, tells those apart."""
+    """Prose as it is, and with numbers in it: the tiny model, which knows no English, tells those apart."""
     words = CORPUS.read_text("utf-8").replace("@", "").split()
     words = [word for word in words if word.isalpha()]
     texts = [" ".join(words[40 * n : 40 * n + WORDS[n // 2 % len(WORDS)]]) for n in range(TEXTS)]
     human, machine = folder / "human.jsonl", folder / "machine.txt"
     human.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[::2]), "utf-8")
-    machine.write_text("\n\n".join(text.upper() for text in texts[1::2]), "utf-8")
+    machine.write_text("\n\n".join(map(numbered, texts[1::2])), "utf-8")
     return {"human": human, "machine": machine}
 
 

@@ -27,6 +27,11 @@ PROSE = (
 )
 
 
+def numbered(text: str) -> str:
+    """The text with every second word a 7: a machine's, to the detector of the tests."""
+    return " ".join("7" if place % 2 else word for place, word in enumerate(text.split()))
+
+
 @dataclass(frozen=True)
 class Store:
     """Artifacts of a home that is not this process's own."""

@@ -89,11 +89,15 @@ def test_another_generator_under_the_same_name_is_refused(found_here: Store) -> 
 
 async def test_a_retired_detector_lets_go_of_its_engine(found_here: Store) -> None:
     model = found_here.load("1", llm_slots=2)
-    running = asyncio.create_task(model.answer({"text": PROSE}, call()))
-    await asyncio.sleep(0)
-    model.retire()
-    assert (await running)["texts"][0]["verdict"] == "inconclusive"
+    running = asyncio.create_task(model.answer({"text": PROSE, "regenerations": 4}, call()))
+    async with asyncio.timeout(30):
+        while not model.detection._askers["white_box"]._engine._open:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.001)
+    model.retire()  # while the text is scored; its regenerations are not asked for yet
+    assert (await running)["texts"][0]["regenerations"]["used"] == 4
     await model.close()
+    with pytest.raises(ApiError, match="draining"):
+        await model.answer({"text": PROSE}, call())
 
 
 async def test_a_cancelled_request_leaves_no_work_behind(found_here: Store) -> None:
