@@ -99,30 +99,27 @@ class Intervals:
         Cells that had met their truth before must be NaN.
         """
         adaptive = self._adaptive()
+        counts: dict[str, list[tuple[int, int, int]]] = {SPLIT: [], ADAPTIVE: []}
         for one, truth in met:
             known = np.isfinite(truth)
             error = np.abs(truth - one.forecast)
             scores = error / one.scale
-            self._note(SPLIT, scores <= self._watched, known)
+            counts[SPLIT] += _counts(scores <= self._watched, known)
             if one.radii is not None:
-                self._note(ADAPTIVE, error <= one.radii, known, np.isfinite(one.radii[:, 0, 0]))
+                asked = np.isfinite(one.radii[:, 0, 0])
+                every = _counts(error <= one.radii, known)
+                counts[ADAPTIVE] += [count for count, yes in zip(every, asked, strict=True) if yes]
             adaptive.update(scores)
             self._memory.scored(one, one.scored | known)
             if self._metrics is not None:
                 self._metrics.truths.inc(int(known.sum()))
+        for method, found in counts.items():
+            self._memory.compared(self.name, self.version, method, found)
         self._memory.set_alpha(self.name, self.version, adaptive.alpha)
 
     def coverage(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Truths inside and in all, by method and level: the latest this server was sent."""
         return self._memory.coverage(self.name, self.version)
-
-    def _note(
-        self, method: str, inside: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_], asked: Any = None
-    ) -> None:
-        total = int(known.sum())
-        counts = [(level, int((layer & known).sum()), total) for level, layer in zip(aci.LEVELS, inside, strict=True)]
-        wanted = counts if asked is None else [count for count, yes in zip(counts, asked, strict=True) if yes]
-        self._memory.compared(self.name, self.version, method, wanted)
 
     def _adaptive(self) -> Adaptive:
         alpha = self._memory.alpha(self.name, self.version, self._alpha_shape)
@@ -131,3 +128,9 @@ class Intervals:
     def _gauges(self) -> tuple[dict[tuple[str, int], float], int]:
         shares = {key: covered / total for key, (covered, total) in self.coverage().items() if total}
         return shares, self._memory.kept(self.name, self.version)
+
+
+def _counts(inside: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Level, truths inside, truths in all, of every watched level. inside [levels, H, C], known [H, C]."""
+    total = int(known.sum())
+    return [(level, int((layer & known).sum()), total) for level, layer in zip(aci.LEVELS, inside, strict=True)]

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,16 +142,16 @@ class Memory:
     def set_alpha(self, model: str, version: str, alpha: npt.NDArray[np.float64]) -> None:
         self._database.execute("INSERT OR REPLACE INTO alphas VALUES (?, ?, ?)", (model, version, alpha.tobytes()))
 
-    def compared(self, model: str, version: str, method: str, counts: Iterable[tuple[int, int, int]]) -> None:
+    def compared(self, model: str, version: str, method: str, counts: Sequence[tuple[int, int, int]]) -> None:
         """Note comparisons: level, how many truths were inside, how many there were."""
-        for level, covered, total in counts:
+        rows = [(model, version, method, *count) for count in counts]
+        self._database.executemany("INSERT INTO compared VALUES (NULL, ?, ?, ?, ?, ?, ?)", rows)
+        where = "model = ? AND version = ? AND method = ? AND level = ?"
+        oldest = f"SELECT key FROM compared WHERE {where} ORDER BY key DESC LIMIT 1 OFFSET ?"
+        for level in {level for level, _, _ in counts}:
             place = (model, version, method, level)
-            self._database.execute("INSERT INTO compared VALUES (NULL, ?, ?, ?, ?, ?, ?)", (*place, covered, total))
-            where = "model = ? AND version = ? AND method = ? AND level = ?"
-            oldest = f"SELECT key FROM compared WHERE {where} ORDER BY key DESC LIMIT 1 OFFSET ?"
-            self._database.execute(
-                f"DELETE FROM compared WHERE {where} AND key <= ({oldest})", (*place, *place, SCORED_ROWS)
-            )
+            values = (*place, *place, SCORED_ROWS)
+            self._database.execute(f"DELETE FROM compared WHERE {where} AND key <= ({oldest})", values)
 
     def coverage(self, model: str, version: str) -> dict[tuple[str, int], tuple[int, int]]:
         """Truths inside and in all, by method and level."""

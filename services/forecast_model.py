@@ -113,7 +113,7 @@ class ForecastModel(TensorModel):
         ask = read_request(request, self.spec, self.intervals, self._max_rows)
         forecasts = await self._rolled(ask, call)
         self._watch((window.history for window in ask.windows), call)
-        radii = self._radii(ask, forecasts, call)
+        radii = await self._radii(ask, forecasts, call)
         each = zip(ask.windows, forecasts, radii, strict=True)
         return {"series": [write_series(w, f, r, ask, self.spec) for w, f, r in each]}
 
@@ -161,11 +161,11 @@ class ForecastModel(TensorModel):
             parts.append(await self._forecast(windows, call))
         return parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts, strict=True)]
 
-    def _radii(self, ask: Ask, forecasts: list[Floats], call: Call) -> list[Floats] | list[None]:
+    async def _radii(self, ask: Ask, forecasts: list[Floats], call: Call) -> list[Floats] | list[None]:
         """Half-widths [levels, H, C] of each window's intervals; the forecasts are kept until their truth comes."""
         if ask.wish is None or self.intervals is None:
             return [None] * len(forecasts)
-        factors = self.intervals.factors(ask.wish)
+        factors = await asyncio.to_thread(self.intervals.factors, ask.wish)  # adaptive ones are read from disk
         scales = self.intervals.conformal.difficulty(np.stack([window.history for window in ask.windows]))
         radii = [factors * scale for scale in scales]
         if call.protocol != "none":
@@ -184,7 +184,7 @@ class ForecastModel(TensorModel):
                 for position, window in enumerate(ask.windows)
             ]
             step = self.spec.frequency.seconds or YEAR_SECONDS
-            self._shared.memory.keep(self.name, issued, 2.0 * step * self.spec.horizon)
+            await asyncio.to_thread(self._shared.memory.keep, self.name, issued, 2.0 * step * self.spec.horizon)
         return radii
 
     def _watch(self, histories: Iterable[npt.NDArray[np.floating[Any]]], call: Call) -> None:
