@@ -15,8 +15,9 @@ from typing import Any
 
 from export import detect_parity as parity
 from export.artifact import EXAMPLE, PARITY
+from export.detect_engine import open_engine
 from export.detect_example import make_example
-from export.detect_files import make_spec, open_engine, write_files
+from export.detect_files import make_spec, write_files
 from export.detect_manifest import DetectFacts
 from export.detect_pipeline import DetectPipeline
 from export.detect_reference import reference

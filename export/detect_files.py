@@ -1,11 +1,10 @@
-"""The files of an image artifact: graphs, position tables, label embeddings; and the engine opened from them."""
+"""The files of an image artifact: graphs, position tables, label embeddings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import onnxruntime as ort
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from export.detect_fvit import write_boxes, write_detector
 from export.detect_graph import write_text, write_vision
@@ -13,7 +12,6 @@ from export.detect_regions import write_regions
 from export.detect_source import DetectJob, Opened
 from models.clipself.fvit.config import FvitConfig
 from models.clipself.pipeline import engine
-from models.clipself.pipeline.engine import Engine, Graphs, Run, Tensors
 from models.clipself.pipeline.spec import DetectorSpec, DetectSpec, Fusion
 
 USUAL_SIDES = 4  # native sizes, of the square dense maps are made of
@@ -63,28 +61,6 @@ def write_files(opened: Opened, folder: Path) -> None:
         if opened.vocabulary.background is not None:
             arrays[engine.BACKGROUND] = opened.vocabulary.background
     save_file({name: tensor.numpy() for name, tensor in arrays.items()}, folder / engine.ARRAYS)
-
-
-def open_engine(folder: Path, spec: DetectSpec) -> Engine:
-    """The engine over an artifact's files, on one CPU thread."""
-    files = {file.name for file in folder.iterdir()}
-    graphs = Graphs.of(spec, files, lambda name: named_runner(folder / name), load_file(folder / engine.ARRAYS))
-    return Engine(spec, graphs)
-
-
-def named_runner(graph: Path) -> Run:
-    """A graph as a function from named tensors to named tensors."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-
-    def run(tensors: Tensors) -> Tensors:
-        return dict(zip(names, session.run(names, tensors), strict=True))
-
-    return run
 
 
 def _detector(config: FvitConfig, opened: Opened) -> DetectorSpec:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-from export.detect_files import open_engine
+from export.detect_engine import open_engine
 from models.clipself.pipeline import engine
 from models.clipself.pipeline.detect_task import Detect
 from models.clipself.pipeline.image_field import read_image
