@@ -71,7 +71,7 @@ def calibrate(
     words |= {
         "intervals": {
             "method": "split-conformal",
-            "levels": list(found.levels[:-1]),
+            "levels": "1 to 99" if found.levels == conformal.FINE else ", ".join(map(str, found.levels[:-1])),
             "windows": found.windows,
             "data": rows.file,
             "rows": rows.interval,
