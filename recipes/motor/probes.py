@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from models.motor import adapter, metrics
 from recipes.motor.features import Floats
@@ -54,8 +53,3 @@ def concordance(known: Labels, log2_hazard: Floats, starts: Floats) -> float:
         return 0.5
     value, terms = metrics.time_dependent_c(known.seconds, known.event, log2_hazard, starts)
     return value if len(terms) else 0.5
-
-
-def log2_hazard(probe: Probe, features: npt.NDArray[np.float64]) -> Floats:
-    """[N, b, r] -> [N, b]."""
-    return adapter.with_one(features) @ probe.vector
