@@ -106,6 +106,10 @@ class EhrModel(ServedModel):
                 "do not use this model; export the checkpoint again and report what the export says",
             )
 
+    def announce(self, routes: list[str]) -> None:
+        super().announce(routes)
+        self._positions.begin()
+
     def describe(self) -> Json:
         return super().describe() | self._tasks.describe()
 

@@ -17,17 +17,26 @@ PADDED = prom.Counter(
 
 
 class EhrMetrics:
-    """The series of one loaded model; counted in the model's thread, written with all others."""
+    """The series of one loaded model; counted in the model's thread, written with all others.
+
+    Nothing is counted before `begin`: the warm-up is no caller's.
+    """
 
     def __init__(self, name: str, version: str) -> None:
         self._events, self._padded = EVENTS.labels(name, version), PADDED.labels(name, version)
         self._real = self._whole = 0
+        self._begun = False
         write_with_all(self)
+
+    def begin(self) -> None:
+        """The model is served from now on."""
+        self._begun = True
 
     def batch(self, real: int, whole: int) -> None:
         """A forward pass over `whole` positions, `real` of them of patients."""
-        self._real += real
-        self._whole += whole
+        if self._begun:
+            self._real += real
+            self._whole += whole
 
     def write(self) -> None:
         """Bring the series up to date."""
