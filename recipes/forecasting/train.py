@@ -24,7 +24,6 @@ from recipes.forecasting.windows import Rows, Windows
 
 STATE = "training.pth"
 EVALUATED = 64  # windows in one forward pass of an evaluation
-DROPOUT_STREAM = 1  # keeps the draws of a step apart from those of an epoch
 
 
 @dataclass
@@ -48,11 +47,12 @@ class Run:
     folder: Path
     reads_marks: bool
 
-    def forecast(self, first: Rows) -> tuple[Tensor, Tensor, Tensor]:
-        """History, forecast and truth of some windows."""
+    def forecast(self, first: Rows, kept: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Forecast and truth of some windows. kept: bool [N], columns that are not blanked out."""
         history, marks, truth = self.windows.batch(first, marks_ahead=self.record.marks_ahead)
-        forecast: Tensor = self.network(history, marks) if self.reads_marks else self.network(history)
-        return history, forecast, truth
+        seen = history if kept is None else history * kept
+        forecast: Tensor = self.network(seen, marks) if self.reads_marks else self.network(seen)
+        return forecast, truth
 
     def loss(self, forecast: Tensor, truth: Tensor) -> Tensor:
         if self.plan.loss == "mse":
@@ -63,15 +63,12 @@ class Run:
     def step_loss(self, first: Rows, step: int) -> Tensor:
         """The loss of one training batch; some batches blank out columns and do not learn from them."""
         draw = generator(self.plan.seed, step)
-        torch.manual_seed(int(draw.integers(2**62)) + DROPOUT_STREAM)
+        torch.manual_seed(int(draw.integers(1, 2**62 + 1)))
         if draw.random() >= self.plan.drop_columns:
-            _, forecast, truth = self.forecast(first)
-            return self.loss(forecast, truth)
+            return self.loss(*self.forecast(first))
         kept = torch.from_numpy(draw.random(self.windows.scaled.shape[1]) < draw.random())
         kept[int(draw.integers(len(kept)))] = True
-        history, marks, truth = self.windows.batch(first, marks_ahead=self.record.marks_ahead)
-        blanked = history * kept
-        forecast = self.network(blanked, marks) if self.reads_marks else self.network(blanked)
+        forecast, truth = self.forecast(first, kept)
         return self.loss(forecast[..., kept], truth[..., kept])
 
 
@@ -105,7 +102,7 @@ def errors(run: Run, part: str, *names: str) -> dict[str, float]:
     with torch.inference_mode():
         for start in range(0, len(first), EVALUATED):
             rows = first[start : start + EVALUATED]
-            _, forecast, truth = run.forecast(rows)
+            forecast, truth = run.forecast(rows)
             gap = (forecast - truth).double()
             found = {
                 "mse": gap.square().mean(),
