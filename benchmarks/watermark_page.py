@@ -8,6 +8,7 @@ from statistics import median
 from benchmarks.report import machine_lines, table
 from benchmarks.watermark_cost import BATCHES, TOKENS, Cost
 from benchmarks.watermark_rates import AS_GENERATED, SUBSTITUTED, FalseAlarms, Recovery
+from benchmarks.watermark_served import SAMPLING
 from benchmarks.watermark_texts import PROMPTS
 
 MOST_OVERHEAD = {1: 0.10, 8: 0.30}
@@ -89,7 +90,7 @@ def page(measured: Measured) -> str:
     return "\n\n".join(
         [
             "### Messages come back",
-            f"{len(PROMPTS)} prompts, 200 tokens each, temperature 0.8, top_p 0.95, delta {measured.delta:g}, 20 bits "
+            f"{len(PROMPTS)} prompts, 200 tokens each, {_sampling()}, delta {measured.delta:g}, 20 bits "
             "at random, seeds fixed. All readings start from the text, so decoding and encoding again is part of each.",
             table(
                 [
@@ -115,6 +116,10 @@ def page(measured: Measured) -> str:
             machine_lines(),
         ]
     )
+
+
+def _sampling() -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in SAMPLING.items())
 
 
 def _costs(cost: Cost) -> list[list[str]]:

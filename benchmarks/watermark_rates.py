@@ -43,7 +43,7 @@ def recover(served: Served, human: Sequence[str], rounds: int) -> Recovery:
         some = slice(at * len(PROMPTS), (at + 1) * len(PROMPTS))
         found.marked += served.texts(PROMPTS, found.messages[some], seed=1000 * (at + 1))
     texts = [one["text"] for one in found.marked]
-    words = sorted({word for text in human for word in text.split()})
+    words = [word for text in human for word in text.split()]
     edits = {
         AS_GENERATED: texts,
         "first 75 %": [beginning(text, 0.75) for text in texts],

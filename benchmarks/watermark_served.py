@@ -16,7 +16,7 @@ from benchmarks.cpu import ServerCpu
 from benchmarks.server import Gateway, gateway
 
 Json = dict[str, Any]
-SAMPLING: Json = {"temperature": 0.8, "top_p": 0.95}
+SAMPLING: Json = {"temperature": 1.0, "top_p": 0.95}
 TOKENS = 200
 AT_ONCE = 16  # texts of one reading request, sequences generated at once
 BANNED = -100.0

@@ -77,7 +77,7 @@ def repetitive_texts() -> tuple[str, ...]:
 
 
 def substituted(text: str, share: float, words: Sequence[str], seed: int) -> str:
-    """A part of a text's words replaced by words drawn from others."""
+    """A part of a text's words replaced by words drawn from running text, so that common words are drawn often."""
     draw, found = random.Random(seed), text.split(" ")
     places = [at for at, word in enumerate(found) if word.strip()]
     for at in draw.sample(places, round(share * len(places))):
