@@ -109,7 +109,9 @@ def forecast(payload: dict[str, Any], request_id: str) -> dict[str, Any]:
         "request_id": request_id,
         "timings": STAGES,
         "batch_rows": len(payload["series"]),
-        "series": [_one(series, steps) for series in payload["series"]],
+        "series": [
+            _one(series, steps) | _bounds(series, steps, payload.get("levels", ())) for series in payload["series"]
+        ],
     }
 
 
@@ -127,6 +129,24 @@ def _one(series: dict[str, Any], steps: int) -> dict[str, Any]:
         "values": {name: [data[-1] + step + 1 for step in range(steps)] for name, data in reversed(columns.items())},
         "history": {"received": received, "used": LOOK_BACK},
         "warnings": notes if received > LOOK_BACK else [],
+    }
+
+
+def _bounds(series: dict[str, Any], steps: int, levels: list[int]) -> dict[str, Any]:
+    """Intervals of a tenth of their level to either side."""
+    if not levels:
+        return {}
+    middle = _one(series, steps)["values"]
+    sides = {"lower": -1, "upper": 1}
+    return {
+        "intervals": [
+            {"level": level, "method": "split"}
+            | {
+                side: {name: [v + sign * level / 10 for v in data] for name, data in middle.items()}
+                for side, sign in sides.items()
+            }
+            for level in sorted(levels)
+        ]
     }
 
 
