@@ -161,7 +161,7 @@ def _require_free(host: str, port: int, name: str) -> None:
 
 
 def _show(loaded: LoadedSettings, as_json: bool) -> None:
-    values, origins = loaded.values.model_dump(), loaded.origins
+    values, origins = loaded.values.shown(), loaded.origins
     if as_json:
         print_json({name: {"value": value, "origin": origins[name]} for name, value in values.items()})
     else:

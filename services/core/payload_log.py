@@ -1,7 +1,7 @@
 """Requests and answers on disk, for debugging with real inputs: off unless a file is named, sampled, redacted.
 
 Models whose data is private (health records) are never logged, whatever the settings say. Identifiers the caller gave
-(`id`) are replaced; everything else is written as it came, so the file is created readable by its owner only.
+(`id`) and messages of watermarks are replaced; everything else is written as it came, so the file is created readable by its owner only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from services.core.call import Call
 from services.core.settings import Settings
 
 REDACTED = "[redacted]"
-_IDENTIFIERS = frozenset({"id", "patient_id", "subject_id", "user"})
+_IDENTIFIERS = frozenset({"id", "patient_id", "subject_id", "user", "watermark"})
 
 
 class PayloadLog:

@@ -7,6 +7,7 @@ shows the table. Flags of `pressroom serve` reach the workers as environment var
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from services.core.wanted import parse_wanted
 
 PREFIX = "PRESSROOM_"
 CONFIG_FILE = PREFIX + "CONFIG"
+_PASSWORD = re.compile(r"(://[^:/@]*:).*@")
 
 
 class SettingsError(ValueError):
@@ -188,6 +190,12 @@ class Settings(BaseModel):
         if bool(self.tls_cert) != bool(self.tls_key) or (self.tls_client_ca and not self.tls_cert):
             raise ValueError("tls_cert and tls_key go together; tls_client_ca needs both")
         return self
+
+    def shown(self) -> dict[str, Any]:
+        """Every value as it may be printed: passwords inside addresses are not."""
+        values = self.model_dump()
+        values["watermark_registry"] = _PASSWORD.sub(r"\1***@", self.watermark_registry)
+        return values
 
     def model_list(self) -> list[str]:
         """The entries of `models`."""

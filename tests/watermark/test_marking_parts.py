@@ -25,6 +25,7 @@ from models.errors import InputError
 from services.core.call import Call
 from services.core.errors import ApiError
 from services.core.metrics import ModelMetrics
+from services.core.payload_log import redact
 from services.core.settings import SettingsError, load_settings
 from services.generation.pool import read_spec
 from services.generation.processors import REGISTRY, Asked, Subject
@@ -258,3 +259,13 @@ def test_a_model_of_another_vocabulary_is_not_marked_with_this_scheme(marking: A
 def test_settings_that_mark_nothing_are_refused_at_the_start(settings: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         load_settings(settings, {})
+
+
+def test_the_registrys_password_is_not_shown() -> None:
+    loaded = load_settings({"watermark_registry": "postgresql://mark:se:cr@t@db.example/marks"}, {})
+    assert loaded.values.shown()["watermark_registry"] == "postgresql://mark:***@db.example/marks"
+    assert load_settings({}, {}).values.shown()["watermark_registry"] == ""
+
+
+def test_messages_do_not_reach_the_payload_log() -> None:
+    assert redact({"prompt": "x", "watermark": {"message": 7}}) == {"prompt": "x", "watermark": "[redacted]"}
