@@ -1,7 +1,8 @@
 """Requests and answers on disk, for debugging with real inputs: off unless a file is named, sampled, redacted.
 
 Models whose data is private (health records) are never logged, whatever the settings say. Identifiers the caller gave
-(`id`) and messages of watermarks are replaced; everything else is written as it came, so the file is created readable by its owner only.
+(`id`) and messages of watermarks are replaced; everything else is written as it came, so the file is created readable
+by its owner only.
 """
 
 from __future__ import annotations
