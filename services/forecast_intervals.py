@@ -17,6 +17,7 @@ from models.errors import InputError
 from models.forecasting import aci
 from models.forecasting.aci import Adaptive
 from models.forecasting.conformal import Conformal
+from models.forecasting.series import Window
 from services.forecast_memory import Issued, Memory
 from services.forecast_metrics import METHODS, CoverageMetrics
 
@@ -84,7 +85,7 @@ class Intervals:
         found = self._adaptive().quantiles()
         return np.stack([found[aci.LEVELS.index(level)] for level in wish.levels])
 
-    def issued_radii(self, wish: Wish, radii: Floats) -> npt.NDArray[np.float32] | None:
+    def _issued_radii(self, wish: Wish, radii: Floats) -> npt.NDArray[np.float32] | None:
         """What to keep of adaptive half-widths [levels, H, C]: one layer for every watched level."""
         if wish.method == SPLIT:
             return None
@@ -92,6 +93,35 @@ class Intervals:
         for level, layer in zip(wish.levels, radii, strict=True):
             kept[aci.LEVELS.index(level)] = layer
         return kept
+
+    def keep(
+        self, wish: Wish, windows: Sequence[Window], forecasts: Sequence[Floats], request: str, step: int
+    ) -> list[npt.NDArray[np.float64]]:
+        """Half-widths [levels, H, C] of each window's intervals; the forecasts are kept until their truth comes.
+
+        request  the request's id; "" keeps nothing
+        step     seconds of one step, at most
+        """
+        factors = self.factors(wish)
+        scales = self.conformal.difficulty(np.stack([window.history for window in windows]))
+        radii = [factors * scale for scale in scales]
+        if request:
+            issued = [
+                Issued(
+                    version=self.version,
+                    request=request,
+                    position=position,
+                    series=window.id,
+                    last=None if window.axis is None else int(window.axis.steps[-1]),
+                    forecast=forecasts[position].astype(np.float32),
+                    scale=scales[position].astype(np.float32),
+                    radii=self._issued_radii(wish, radii[position]),
+                    scored=np.zeros(forecasts[position].shape, dtype=np.bool_),
+                )
+                for position, window in enumerate(windows)
+            ]
+            self._memory.keep(self.name, issued, 2.0 * step * len(forecasts[0]))
+        return radii
 
     def learn(self, met: Sequence[tuple[Issued, Floats]]) -> None:
         """Compare truths [H, C], NaN where none came, with the forecasts they met. Call within the memory's change.

@@ -26,7 +26,7 @@ SCORED_ROWS = 16_384  # comparisons coverage looks back on, per model, version a
 _FILE = "forecasts.sqlite3"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS issued (
-    key INTEGER PRIMARY KEY, model TEXT, version TEXT, request TEXT, position INTEGER, series TEXT, first INTEGER,
+    key INTEGER PRIMARY KEY, model TEXT, version TEXT, request TEXT, position INTEGER, series TEXT, last INTEGER,
     expires REAL, forecast BLOB, scale BLOB, radii BLOB, scored BLOB);
 CREATE INDEX IF NOT EXISTS by_request ON issued (model, request);
 CREATE INDEX IF NOT EXISTS by_series ON issued (model, series);
@@ -47,7 +47,7 @@ class Issued:
 
     request   id of the request it belongs to, and the series' position in it
     series    the caller's name for the series, or None
-    first     first step of the horizon on the series' own clock, epoch seconds; None without timestamps
+    last      the history's last step on the series' own clock, epoch seconds; None without timestamps
     forecast  float32 [H, C], scale float32 [C]: of the split-conformal scores
     radii     float32 [len(aci.LEVELS), H, C] half-widths of adaptive intervals, NaN for levels not asked; or None
     scored    bool [H, C]: cells whose truth has come
@@ -57,7 +57,7 @@ class Issued:
     request: str
     position: int
     series: str | None
-    first: int | None
+    last: int | None
     forecast: npt.NDArray[np.float32]
     scale: npt.NDArray[np.float32]
     radii: npt.NDArray[np.float32] | None
@@ -120,7 +120,7 @@ class Memory:
 
     def of_series(self, model: str, series: str, shape: tuple[int, int]) -> list[Issued]:
         """The kept forecasts of a series with timestamps, oldest first."""
-        return self._find("series = ? AND first IS NOT NULL ORDER BY key", (model, time.time(), series), shape)
+        return self._find("series = ? AND last IS NOT NULL ORDER BY key", (model, time.time(), series), shape)
 
     def scored(self, one: Issued, cells: Cells) -> None:
         """Note that these cells have met their truth; a forecast without further ones is forgotten."""
@@ -173,7 +173,7 @@ class Memory:
         return int(found[0])
 
     def _find(self, where: str, values: tuple[object, ...], shape: tuple[int, int]) -> list[Issued]:
-        columns = "key, version, request, position, series, first, forecast, scale, radii, scored"
+        columns = "key, version, request, position, series, last, forecast, scale, radii, scored"
         rows = self._database.execute(
             f"SELECT {columns} FROM issued WHERE model = ? AND expires >= ? AND {where}", values
         ).fetchall()
@@ -183,19 +183,19 @@ class Memory:
 def _row(model: str, one: Issued, expires: float) -> tuple[object, ...]:
     radii = None if one.radii is None else one.radii.tobytes()
     scored = np.packbits(one.scored).tobytes()
-    place = (model, one.version, one.request, one.position, one.series, one.first, expires)
+    place = (model, one.version, one.request, one.position, one.series, one.last, expires)
     return (*place, one.forecast.tobytes(), one.scale.tobytes(), radii, scored)
 
 
 def _issued(row: Any, shape: tuple[int, int]) -> Issued:
-    key, version, request, position, series, first, forecast, scale, radii, scored = row
+    key, version, request, position, series, last, forecast, scale, radii, scored = row
     return Issued(
         key=key,
         version=version,
         request=request,
         position=position,
         series=series,
-        first=first,
+        last=last,
         forecast=np.frombuffer(forecast, np.float32).reshape(shape),
         scale=np.frombuffer(scale, np.float32),
         radii=None if radii is None else np.frombuffer(radii, np.float32).reshape(-1, *shape),

@@ -28,7 +28,7 @@ from services.core.settings import Settings
 from services.core.tensors import Tensors
 from services.forecast_answer import write_series
 from services.forecast_intervals import Intervals
-from services.forecast_memory import Issued, Memory
+from services.forecast_memory import Memory
 from services.forecast_metrics import DriftMetrics
 from services.forecast_request import Ask, no_calibration, read_request
 from services.forecast_truth import Desk, read_truth
@@ -162,30 +162,12 @@ class ForecastModel(TensorModel):
         return parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts, strict=True)]
 
     async def _radii(self, ask: Ask, forecasts: list[Floats], call: Call) -> list[Floats] | list[None]:
-        """Half-widths [levels, H, C] of each window's intervals; the forecasts are kept until their truth comes."""
+        """Half-widths [levels, H, C] of each window's intervals."""
         if ask.wish is None or self.intervals is None:
             return [None] * len(forecasts)
-        factors = await asyncio.to_thread(self.intervals.factors, ask.wish)  # adaptive ones are read from disk
-        scales = self.intervals.conformal.difficulty(np.stack([window.history for window in ask.windows]))
-        radii = [factors * scale for scale in scales]
-        if call.protocol != "none":
-            issued = [
-                Issued(
-                    version=self.version,
-                    request=call.request_id,
-                    position=position,
-                    series=window.id,
-                    first=_first_step(window, self.spec),
-                    forecast=forecasts[position].astype(np.float32),
-                    scale=scales[position].astype(np.float32),
-                    radii=self.intervals.issued_radii(ask.wish, radii[position]),
-                    scored=np.zeros(forecasts[position].shape, dtype=np.bool_),
-                )
-                for position, window in enumerate(ask.windows)
-            ]
-            step = self.spec.frequency.seconds or YEAR_SECONDS
-            await asyncio.to_thread(self._shared.memory.keep, self.name, issued, 2.0 * step * self.spec.horizon)
-        return radii
+        request = "" if call.protocol == "none" else call.request_id
+        step = self.spec.frequency.seconds or YEAR_SECONDS
+        return await asyncio.to_thread(self.intervals.keep, ask.wish, ask.windows, forecasts, request, step)
 
     def _watch(self, histories: Iterable[npt.NDArray[np.floating[Any]]], call: Call) -> None:
         """Count what callers send, for the drift gauges."""
@@ -250,11 +232,6 @@ def _moved(window: Window, forecast: Floats, spec: ForecastSpec) -> Window:
     ahead = spec.frequency.after(int(window.axis.steps[-1]), spec.horizon)
     steps = np.concatenate([window.axis.steps, ahead])[-spec.look_back :]
     return replace(window, history=history, axis=window.axis.at(steps), future=None)
-
-
-def _first_step(window: Window, spec: ForecastSpec) -> int | None:
-    """The horizon's first step on the series' own clock."""
-    return None if window.axis is None else int(spec.frequency.after(int(window.axis.steps[-1]), 1)[0])
 
 
 def _any_length(spec: TensorSpec) -> TensorSpec:

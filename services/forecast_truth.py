@@ -161,8 +161,8 @@ def _align(truth: Truth, one: Issued, frequency: Frequency) -> Floats | None:
     if truth.steps is None:
         rows = truth.values[:horizon]
         table[: len(rows)] = rows
-    elif one.first is not None:
-        grid = frequency.range(one.first, horizon)
+    elif one.last is not None:
+        grid = frequency.after(one.last, horizon)
         places = np.minimum(np.searchsorted(grid, truth.steps), horizon - 1)
         inside = grid[places] == truth.steps
         table[places[inside]] = truth.values[inside]

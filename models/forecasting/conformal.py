@@ -14,7 +14,6 @@ Letters: B windows, L look-back, H horizon, C columns, K stored levels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,11 +115,3 @@ def calibrate(scores: Floats, unit: npt.NDArray[np.float64], season: int) -> Con
 def rank(level: float, count: int) -> int:
     """Index of the level's quantile among `count` ascending scores: ceil((n + 1) p) - 1, the largest at most."""
     return min(int(np.ceil((count + 1) * level / 100 - 1e-9)), count) - 1
-
-
-def covered(truth: Floats, lower: Floats, upper: Floats, axis: Sequence[int] | None = None) -> Floats:
-    """Share of known truths inside their intervals; NaN truths count as unknown."""
-    known = np.isfinite(truth)
-    inside = known & (truth >= lower) & (truth <= upper)
-    where = None if axis is None else tuple(axis)
-    return np.asarray(inside.sum(axis=where) / np.maximum(known.sum(axis=where), 1))
