@@ -76,7 +76,7 @@ class EhrCounts(BaseModel):
     duplicates: int = Field(description="equal to another event in all fields")
     unknown: int = Field(description="nothing of them is in the model's dictionary")
     repeated: int = Field(description="all of their tokens came earlier on the same day")
-    truncated: int = Field(description="too long ago to have an influence, or beyond the model's limit")
+    truncated: int = Field(description="too long ago to have an influence; most of a very long record is not looked at")
 
 
 class EhrHazard(BaseModel):

@@ -92,12 +92,14 @@ def read_history(record: Record, reading: Reading, at: datetime, *, strict: bool
     birth, stated = _birth(record, distinct, at, reading, field)
     _check(record, distinct, birth, at, reading, field)
     read = distinct if stated else [Event(birth, reading.birth_codes[0]), *distinct]
-    positions = reading.vocabulary.positions(read, birth)
+    positions, first = _recent(read, birth, reading)
     own = [p for p in positions if stated or p.event > 0]
     if not own:
         raise _nothing(distinct, field)
     used, cut = _within_reach(positions, own, reading, field)
-    unknown = _unknown(distinct, read, positions, reading.vocabulary)
+    added = len(read) - len(distinct)
+    unread = max(0, first - added)
+    unknown = _unknown(read, positions, max(first, added), reading.vocabulary)
     counts = Counts(
         received=len(record.events),
         used=len(own) - cut,
@@ -106,8 +108,8 @@ def read_history(record: Record, reading: Reading, at: datetime, *, strict: bool
         without_time=len(record.events) - len(known),
         duplicates=len(kept) - len(distinct),
         unknown=unknown,
-        repeated=len(distinct) - len(own) - unknown,
-        truncated=cut,
+        repeated=len(distinct) - unread - len(own) - unknown,
+        truncated=cut + unread,
     )
     return History(
         positions=used,
@@ -197,6 +199,22 @@ def _nothing(distinct: list[Event], field: str) -> InputError:
     )  # fmt: skip
 
 
+def _recent(read: list[Event], birth: datetime, reading: Reading) -> tuple[list[Position], int]:
+    """Positions of the last events, enough to fill the reach, and the first event that was looked at: it begins a day.
+
+    Most of a very long record is too long ago; it need not become positions.
+    """
+    wanted = 2 * reading.reach or len(read)
+    while True:
+        first = max(0, len(read) - wanted)
+        while first and read[first - 1].time.date() == read[first].time.date():
+            first -= 1
+        positions = reading.vocabulary.positions(read, birth, first)
+        if not first or len(positions) >= reading.reach:
+            return positions, first
+        wanted *= 2
+
+
 def _within_reach(
     positions: list[Position], own: list[Position], reading: Reading, field: str
 ) -> tuple[list[Position], int]:
@@ -211,11 +229,10 @@ def _within_reach(
     return used, sum(p.event < first.event for p in own)
 
 
-def _unknown(distinct: list[Event], read: list[Event], positions: list[Position], vocabulary: Vocabulary) -> int:
-    """How many of the distinct events have no token at all."""
+def _unknown(read: list[Event], positions: list[Position], first: int, vocabulary: Vocabulary) -> int:
+    """How many events from `first` on have no token at all."""
     used = {p.event for p in positions}
-    skipped = len(read) - len(distinct)
-    return sum(i not in used and not vocabulary.bag(event)[0] for i, event in enumerate(read) if i >= skipped)
+    return sum(i not in used and not vocabulary.bag(read[i])[0] for i in range(first, len(read)))
 
 
 def _days(earlier: datetime, later: datetime) -> float:

@@ -99,11 +99,12 @@ class Vocabulary:
         known = [self.codes[name] for name in names if name in self.codes]
         return dict.fromkeys(known, _half(1 / len(known))) if known else {}
 
-    def positions(self, events: Sequence[Event], birth: datetime) -> list[Position]:
-        """The positions of events in time order."""
+    def positions(self, events: Sequence[Event], birth: datetime, first: int = 0) -> list[Position]:
+        """The positions of events in time order, from the event `first` on, which begins a day."""
         found: list[Position] = []
         day, seen = None, set[int]()
-        for i, event in enumerate(events):
+        for i in range(first, len(events)):
+            event = events[i]
             if event.time.date() != day:
                 day, seen = event.time.date(), set()
             tokens, weights = self.bag(event)

@@ -70,6 +70,30 @@ def test_a_history_beyond_the_limit_is_refused_where_nothing_may_be_cut() -> Non
     assert refused.value.code == "history_too_long"
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    days=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from("ABCDX")), min_size=1, max_size=120
+    ),
+    reach=st.sampled_from([1, 3, 7, 20]),
+    stated=st.booleans(),
+)
+def test_what_is_not_looked_at_could_not_have_counted(
+    days: list[tuple[int, int, str]], reach: int, stated: bool
+) -> None:
+    """Only the last days of a record become positions: the same ones as of the whole record, and counts add up."""
+    events = [Event(BORN + day * DAY + timedelta(hours=hour), code) for day, hour, code in [*days, (1, 1, "A")]]
+    events += [Event(BORN, "MEDS_BIRTH")] if stated else []
+    birth = None if stated else BORN
+    whole = read(*events, birth=birth, reading=replace(READING, limit=1000))
+    recent = read(*events, birth=birth, reading=replace(READING, reach=reach))
+    kept = whole.positions[-reach:]
+    assert [(p.time, p.tokens) for p in recent.positions] == [(p.time, p.tokens) for p in kept]
+    for history in (whole, recent):
+        received, *rest = vars(history.counts).values()
+        assert received == sum(rest) == len(events)
+
+
 def test_events_have_one_order_and_no_twins() -> None:
     events = [
         Event(BORN, "B", 2.0), Event(BORN, "B", 1.0), Event(BORN, "B"), Event(BORN, "A", None, "x"), Event(BORN, "A"),
