@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,7 @@ from pressroom.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pressroom_client import BacktestResult
+    from pressroom_client import BacktestResult, Scores
 
 _EXAMPLE = """\b
 Example:
@@ -133,7 +134,12 @@ def _as_json(result: BacktestResult) -> dict[str, Any]:
         "model": result.model,
         "version": result.version,
         "windows": len(result),
-        "overall": result.overall.as_dict(),
-        "by_column": {name: one.as_dict() for name, one in result.by_column.items()},
-        "by_step": [one.as_dict() for one in result.by_step],
+        "overall": _plain(result.overall),
+        "by_column": {name: _plain(one) for name, one in result.by_column.items()},
+        "by_step": [_plain(one) for one in result.by_step],
     }
+
+
+def _plain(found: Scores) -> dict[str, float | None]:
+    """JSON has no NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in found.as_dict().items()}

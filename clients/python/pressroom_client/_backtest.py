@@ -35,7 +35,8 @@ class BacktestOptions:
     stride    steps from one origin to the next; None: the horizon, so that every row is forecast once
     windows   at most this many of every series, the latest; None: all
     levels    nominal coverages in percent; () for none
-    season    steps of the naive forecast MASE compares with; None: a day of the data, or a week of daily data
+    season    steps of the naive forecast MASE compares with, over the rows before the first origin; None: a day of the
+              data, or a week of daily data
     scale     column -> what errors and values are divided by first, e.g. training standard deviations
     truths    also send every truth once its time has come, so that the coverage gauge and adaptive intervals follow
     request   further fields of every forecast: missing, interval
@@ -219,9 +220,12 @@ class Backtest:
         return np.stack([np.stack([read(one)[name] for name in self._columns], axis=1) for one in every])
 
     def _naive(self, series: int) -> np.ndarray:
-        """Mean error of the seasonal naive forecast over the rows before the first origin, [C]; NaN without any."""
+        """Mean error of the seasonal naive forecast, [C]: over the rows before the first origin, or over all of them
+        where those hold no season; NaN without any."""
         season = self._options.season or _season(self._sent[series].wire)
-        table = self._tables[series][: self._origins(len(self._tables[series]), series)[0]]
+        whole = self._tables[series]
+        before = whole[: self._origins(len(whole), series)[0]]
+        table = before if len(before) > season else whole
         if len(table) <= season:
             return np.full(len(self._columns), np.nan)
         return np.asarray(np.nanmean(np.abs(table[season:] - table[:-season]), axis=0))
