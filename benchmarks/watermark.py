@@ -22,14 +22,15 @@ from benchmarks.report import DOCS, replace_measured
 from benchmarks.server import HOME, use_own_store
 from benchmarks.watermark_cost import Cost, measure
 from benchmarks.watermark_page import Measured, page
-from benchmarks.watermark_rates import FalseAlarms, Recovery, alarm, recover
+from benchmarks.watermark_rates import FalseAlarms, Recovery, WrongKeys, alarm, misread, recover
 from benchmarks.watermark_served import served, write_keys
 from benchmarks.watermark_texts import human_corpora
 
 GENERATOR, SCHEME = "smollm2-int8", "smollm2-mark"
 KEYS = ("first-key", "second-key", "third-key")
+WRONG_KEYS = tuple(f"wrong-key-{at}" for at in range(25))
 _SAY = Console(stderr=True)
-P = TypeVar("P", Recovery, Cost, FalseAlarms)
+P = TypeVar("P", Recovery, Cost, FalseAlarms, WrongKeys)
 
 
 def main(
@@ -42,7 +43,7 @@ def main(
 ) -> None:
     """Measure watermarks."""
     use_own_store()
-    tag = _pressed(generator)
+    tag = _pressed(generator, fresh)
     keys = write_keys(Path("out/benchmarks/watermark-keys.toml"), KEYS)
     corpora = human_corpora(12 if quick else 120)
     human = [text for corpus in corpora[:3] for text in corpus.texts]
@@ -52,7 +53,11 @@ def main(
         texts = [one["text"] for one in recovery.marked]
         cost = kept.part(Cost, lambda: measure(running, texts, KEYS[0], 1 if quick else 5))
         alarms = kept.part(FalseAlarms, lambda: alarm(running, corpora if not quick else corpora[3:], recovery, KEYS))
-    measured = Measured(_delta(), recovery, alarms, cost)
+    others = write_keys(keys.with_name("watermark-wrong-keys.toml"), WRONG_KEYS)
+    with served(generator, SCHEME, others) as running:
+        some = WRONG_KEYS[:2] if quick else WRONG_KEYS
+        wrong = kept.part(WrongKeys, lambda: misread(running, recovery, some))
+    measured = Measured(_delta(), recovery, alarms, cost, wrong)
     _report(measured, json_file, write_docs)
 
 
@@ -84,7 +89,12 @@ def _report(measured: Measured, json_file: Path | None, write_docs: bool) -> Non
     for verdict in verdicts:
         print(verdict.line())
     if json_file is not None:
-        parts = {"recovery": measured.recovery, "alarms": measured.alarms, "cost": measured.cost}
+        parts = {
+            "recovery": measured.recovery,
+            "alarms": measured.alarms,
+            "cost": measured.cost,
+            "wrong": measured.wrong,
+        }
         json_file.write_text(json.dumps({name: asdict(part) for name, part in parts.items()}, indent=1))
     if write_docs:
         replace_measured(DOCS / "watermark.md", "watermark", page(measured))
@@ -92,9 +102,9 @@ def _report(measured: Measured, json_file: Path | None, write_docs: bool) -> Non
         raise typer.Exit(1)
 
 
-def _pressed(generator: str) -> str:
-    """The scheme's tag, pressed with everything it needs."""
-    from export.artifact import stored_versions
+def _pressed(generator: str, fresh: bool) -> str:
+    """The scheme's tag, pressed with everything it needs if it is not there."""
+    from export.artifact import open_artifact, stored_versions
     from export.llm import LlmJob
     from export.llm import press as press_llm
     from export.watermark import WatermarkJob, press
@@ -104,6 +114,8 @@ def _pressed(generator: str) -> str:
             raise typer.BadParameter(f"{generator!r} is not in the benchmarks' store", param_hint="--generator")
         _SAY.print("pressing SmolLM2")
         press_llm(LlmJob(model="smollm2", name=generator, precision="int8"))
+    if SCHEME in stored_versions() and not fresh:
+        return open_artifact(SCHEME).tag
     _SAY.print("pressing the scheme")
     return press(WatermarkJob(generator=generator, name=SCHEME)).stored.tag
 

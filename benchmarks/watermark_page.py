@@ -7,7 +7,7 @@ from statistics import median
 
 from benchmarks.report import machine_lines, table
 from benchmarks.watermark_cost import BATCHES, TOKENS, Cost
-from benchmarks.watermark_rates import AS_GENERATED, SUBSTITUTED, FalseAlarms, Recovery
+from benchmarks.watermark_rates import AS_GENERATED, SUBSTITUTED, FalseAlarms, Recovery, WrongKeys
 from benchmarks.watermark_served import SAMPLING
 from benchmarks.watermark_texts import PROMPTS
 
@@ -37,6 +37,7 @@ class Measured:
     recovery: Recovery
     alarms: FalseAlarms
     cost: Cost
+    wrong: WrongKeys
 
     @property
     def ratio(self) -> float:
@@ -49,6 +50,7 @@ class Measured:
         whole, texts = self.recovery.rate(AS_GENERATED)
         edited, _ = self.recovery.rate(SUBSTITUTED)
         alarms, cost = self.alarms, self.cost
+        wrong = self.wrong.marked / self.wrong.readings
         other = max(marked / readings for _, readings, marked in alarms.others)
         found = [
             Promise(
@@ -63,7 +65,8 @@ class Measured:
                 f"human texts called marked: {alarms.marked / alarms.texts:.2%}, at most 2 % at a declared 1 %",
                 alarms.marked <= MOST_ALARMS * alarms.texts,
             ),
-            Promise(f"under wrong keys and for other messages: {other:.2%} at most, at most 2 %", other <= MOST_ALARMS),
+            Promise(f"marked texts under wrong keys called marked: {wrong:.2%}, at most 2 %", wrong <= MOST_ALARMS),
+            Promise(f"for other messages, or trying all keys: {other:.2%} at most, at most 2 %", other <= MOST_ALARMS),
             Promise(
                 f"p-values of unmarked texts are even: KS p {alarms.uniform:.3f}, above 0.01", alarms.uniform > 0.01
             ),
@@ -87,6 +90,9 @@ def page(measured: Measured) -> str:
     ]
     corpora.append(["all", str(alarms.texts), "", f"{alarms.marked} ({alarms.marked / alarms.texts:.1%})"])
     others = [[name, str(readings), f"{found} ({found / readings:.1%})"] for name, readings, found in alarms.others]
+    wrong = measured.wrong
+    told = f"{wrong.marked} ({wrong.marked / wrong.readings:.1%})"
+    others.append(["marked texts, wrong keys, each alone", str(wrong.readings), told])
     return "\n\n".join(
         [
             "### Messages come back",

@@ -106,7 +106,7 @@ class FalseAlarms:
 
 
 def alarm(served: Served, corpora: Sequence[Corpus], recovery: Recovery, keys: Sequence[str]) -> FalseAlarms:
-    """Read unmarked texts under the key that marks; under all keys; marked texts under others, and for others."""
+    """Read unmarked texts under the key that marks, and under all keys; and marked texts for other messages."""
     found = FalseAlarms()
     for corpus in corpora:
         readings = served.decode(corpus.texts, key_id=keys[0], top=1)
@@ -115,13 +115,25 @@ def alarm(served: Served, corpora: Sequence[Corpus], recovery: Recovery, keys: S
         found.p_values += [reading["p_value"] for reading in readings]
     some = [text for corpus in corpora for text in corpus.texts[:20]]
     found.others.append(("human texts, all keys tried", len(some), _verdicts(served.decode(some, top=1))[1]))
-    texts = [one["text"] for one in recovery.marked]
-    for key in keys[1:]:
-        marked = _verdicts(served.decode(texts, key_id=key, top=1))[1]
-        found.others.append((f"marked texts, wrong key {key}", len(texts), marked))
-    found.others.append(
-        ("marked texts, other messages", len(texts) * WRONG_MESSAGES, _others(served, recovery, keys[0]))
-    )
+    asked = len(recovery.marked) * WRONG_MESSAGES
+    found.others.append(("marked texts, other messages", asked, _others(served, recovery, keys[0])))
+    return found
+
+
+@dataclass
+class WrongKeys:
+    """Marked texts read under keys that did not mark them, each key alone."""
+
+    readings: int = 0
+    marked: int = 0
+
+
+def misread(served: Served, recovery: Recovery, keys: Sequence[str]) -> WrongKeys:
+    """Read every marked text under every wrong key."""
+    texts, found = [one["text"] for one in recovery.marked], WrongKeys()
+    for key in keys:
+        found.readings += len(texts)
+        found.marked += _verdicts(served.decode(texts, key_id=key, top=1))[1]
     return found
 
 
