@@ -76,13 +76,6 @@ def clips_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def clip_server(clips_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A ready gateway with both bundled image models."""
-    with running_server(clips_home, tmp_path_factory.mktemp("clip-server") / "server.log") as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def ehr_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME that holds motor-tutorial and two versions of an adapter. Shared, as `pressed_home`."""
     kept = os.environ.get("PRESSROOM_TEST_EHR_HOME")

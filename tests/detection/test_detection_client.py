@@ -26,8 +26,8 @@ MODEL = "clipself-tiny"
 
 
 @pytest.fixture(params=["http", "grpc"])
-def url(request: pytest.FixtureRequest, clip_server: LiveServer) -> str:
-    return clip_server.url if request.param == "http" else f"grpc://{clip_server.grpc_address}"
+def url(request: pytest.FixtureRequest, image_server: LiveServer) -> str:
+    return image_server.url if request.param == "http" else f"grpc://{image_server.grpc_address}"
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def client(url: str) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize(("model", "right"), [("clip-tiny", 15), ("clipself-tiny", 152)])
-def test_the_published_accuracy_comes_through_the_endpoint(clip_server: LiveServer, model: str, right: int) -> None:
+def test_the_published_accuracy_comes_through_the_endpoint(image_server: LiveServer, model: str, right: int) -> None:
     """15 and 152 of 285 boxes, 5.3 % and 53.3 %; one box more or less is rounding of another machine."""
     names = json.loads((SCENES.parent / "clip_tiny.json").read_text())["labels"]
     found, total = 0, 0
-    with Client(clip_server.url) as client:
+    with Client(image_server.url) as client:
         for scene in json.loads((SCENES / "scenes.json").read_text()):
             result = client.regions(SCENES / scene["image"], scene["boxes"], names, model=model, return_scores=False)
             found += sum(region.label == label for region, label in zip(result, scene["labels"], strict=True))
@@ -90,6 +90,21 @@ def test_a_mask_of_the_whole_box_of_patches_says_what_the_box_says(client: Clien
     for mask in result.regions[1:]:
         np.testing.assert_allclose(mask.cosines, result[1].cosines, atol=1e-6)
         assert mask.label == result[0].label
+
+
+def test_a_detector_finds_its_own_vocabulary_and_the_callers(client: Client) -> None:
+    """An untrained detector: what it finds means nothing, but boxes, labels and categories belong together."""
+    path = PHOTOGRAPHS[0]
+    own = client.detect(path, model="fvit-tiny", max_detections=5)
+    assert (own.proposals, own.fusion) == ("model", "trained")
+    assert 0 < len(own) <= 5
+    assert [one.score for one in own] == sorted((one.score for one in own), reverse=True)
+    for one, entry in zip(own, own.to_coco("photo"), strict=True):
+        assert own.labels[entry["category_id"] - 1] == one.label
+        assert entry["bbox"] == [one.box.xmin, one.box.ymin, one.box.xmax - one.box.xmin, one.box.ymax - one.box.ymin]
+        assert 0 <= one.box.xmin <= one.box.xmax <= own.width
+        assert 0 <= one.box.ymin <= one.box.ymax <= own.height
+    assert own.draw().size == (own.width, own.height)
 
 
 def test_a_map_is_the_same_as_a_picture_and_as_run_lengths(client: Client) -> None:

@@ -17,9 +17,9 @@ from manual import ROOT, RUN, SHOWN, Reader, read_blocks
 PAGE = ROOT / "docs" / "detection.md"
 
 
-def test_every_block_of_the_page_runs(clip_server: LiveServer, tmp_path: Path) -> None:
-    ports = (clip_server.port, clip_server.grpc_port)
-    reader = Reader(home=clip_server.home, scratch=tmp_path, ports=ports)
+def test_every_block_of_the_page_runs(image_server: LiveServer, tmp_path: Path) -> None:
+    ports = (image_server.port, image_server.grpc_port)
+    reader = Reader(home=image_server.home, scratch=tmp_path, ports=ports)
     blocks = read_blocks(PAGE)
     assert {block.language for block in blocks} <= RUN | SHOWN
     for block in blocks:
@@ -30,10 +30,10 @@ def test_every_block_of_the_page_runs(clip_server: LiveServer, tmp_path: Path) -
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
 def test_the_photograph_example_says_what_it_sees_and_draws_it(
-    transport: str, clip_server: LiveServer, tmp_path: Path
+    transport: str, image_server: LiveServer, tmp_path: Path
 ) -> None:
     script = ROOT / "examples" / "detect_photograph.py"
-    url = clip_server.url if transport == "http" else f"grpc://{clip_server.grpc_address}"
+    url = image_server.url if transport == "http" else f"grpc://{image_server.grpc_address}"
     done = subprocess.run(
         [sys.executable, str(script), "--url", url, "--out", "here/drawn.png"],
         cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
