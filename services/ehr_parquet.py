@@ -1,6 +1,6 @@
 """MEDS parquet inside a request: a file in, one patient a subject out, without a column more than is read.
 
-A parquet file can be small and unpack to anything; rows are bounded by the file's own metadata before they are read,
+A parquet file can be small and unpack to anything; rows and bytes are bounded by the file's metadata before any is read,
 and texts stay in dictionaries, so that a text repeated in every row is held once.
 """
 
@@ -23,7 +23,7 @@ from models.motor.request import Raw
 from models.motor.vocabulary import Event
 
 FIELD = "events_parquet"
-MOST_ROWS = 2_000_000
+MOST_ROWS, MOST_BYTES = 2_000_000, 256 * 2**20
 _NEEDED, _OPTIONAL = ("subject_id", "time", "code"), ("numeric_value", "text_value", "unit")
 _TEXTS = ("code", "text_value", "unit")
 _HINT = "a MEDS file: subject_id integer, time timestamp, code string; numeric_value, text_value, unit may be missing"
@@ -38,7 +38,7 @@ def read_parquet(value: Any) -> list[Raw]:
         raise _invalid("subject_id must have no nulls")
     subjects = table["subject_id"].to_numpy()
     order = subjects.argsort(kind="stable")
-    columns = _Columns(table)
+    columns = _columns(table)
     raw, start = [], 0
     ends = [i + 1 for i in range(len(order)) if i + 1 == len(order) or subjects[order[i]] != subjects[order[i + 1]]]
     for end in ends:
@@ -106,8 +106,8 @@ def _table(raw: bytes) -> pa.Table:
     """The known columns, checked and cast. Raises InputError; pyarrow's own words may quote the data."""
     try:
         buffer = pa.BufferReader(raw)
-        rows, schema = pq.read_metadata(buffer).num_rows, pq.read_schema(buffer)
-        _check(rows, schema)
+        metadata, schema = pq.read_metadata(buffer), pq.read_schema(buffer)
+        _check(metadata, schema)
         texts = [name for name in _TEXTS if name in schema.names]
         known = [name for name in (*_NEEDED, *_OPTIONAL) if name in schema.names]
         table = pq.ParquetFile(buffer, read_dictionary=texts).read(known)
@@ -119,9 +119,19 @@ def _table(raw: bytes) -> pa.Table:
         raise _invalid("this is no parquet file that can be read") from None
 
 
-def _check(rows: int, schema: pa.Schema) -> None:
+def _columns(table: pa.Table) -> _Columns:
+    try:
+        return _Columns(table)
+    except (pa.ArrowException, ValueError):  # texts that are not UTF-8
+        raise _invalid("this is no parquet file that can be read") from None
+
+
+def _check(metadata: pq.FileMetaData, schema: pa.Schema) -> None:
+    rows = metadata.num_rows
     if rows > MOST_ROWS:
         raise InputError("too_many_rows", f"{rows} events came, the limit is {MOST_ROWS}", field=FIELD)
+    if sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)) > MOST_BYTES:
+        raise _invalid(f"the file unpacks to more than {MOST_BYTES} bytes")
     if missing := [name for name in _NEEDED if name not in schema.names]:
         raise _invalid(f"the file has no column {missing[0]}")
     kinds = {name: schema.field(name).type for name in (*_NEEDED, *_OPTIONAL) if name in schema.names}
