@@ -1,7 +1,7 @@
 """MEDS parquet inside a request: a file in, one patient a subject out, without a column more than is read.
 
-A parquet file can be small and unpack to anything; rows and bytes are bounded by the file's metadata before any is read,
-and texts stay in dictionaries, so that a text repeated in every row is held once.
+A parquet file can be small and unpack to anything. Rows and bytes are bounded by the file's metadata before any is
+read, and texts stay in dictionaries, so that a text repeated in every row is held once.
 """
 
 from __future__ import annotations
