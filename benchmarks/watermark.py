@@ -28,7 +28,7 @@ from benchmarks.watermark_texts import human_corpora
 
 GENERATOR, SCHEME = "smollm2-int8", "smollm2-mark"
 KEYS = ("first-key", "second-key", "third-key")
-WRONG_KEYS = tuple(f"wrong-key-{at}" for at in range(25))
+WRONG_KEYS = tuple(f"wrong-key-{at}" for at in range(16))
 _SAY = Console(stderr=True)
 P = TypeVar("P", Recovery, Cost, FalseAlarms, WrongKeys)
 

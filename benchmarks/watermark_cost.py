@@ -48,6 +48,6 @@ def _generate(served: Served, batch: int, message: int | None, seed: int) -> flo
     """CPU ms a token; every text has TOKENS of them."""
     prompts = PROMPTS[:batch]
     before = served.cpu.read()
-    served.texts(prompts, [message] * batch, seed=seed, tokens=TOKENS)
+    served.texts(prompts, [message] * batch, seed=seed, tokens=TOKENS, ignore_eos=True)
     spent = served.cpu.read().since(before)
     return (spent.workers + spent.supervisor) / (TOKENS * batch) * 1e3

@@ -7,7 +7,7 @@ from statistics import median
 
 from benchmarks.report import machine_lines, table
 from benchmarks.watermark_cost import BATCHES, TOKENS, Cost
-from benchmarks.watermark_rates import AS_GENERATED, SUBSTITUTED, FalseAlarms, Recovery, WrongKeys
+from benchmarks.watermark_rates import AS_GENERATED, MORE, SUBSTITUTED, FalseAlarms, Recovery, WrongKeys
 from benchmarks.watermark_served import SAMPLING
 from benchmarks.watermark_texts import PROMPTS
 
@@ -97,7 +97,8 @@ def page(measured: Measured) -> str:
         [
             "### Messages come back",
             f"{len(PROMPTS)} prompts, 200 tokens each, {_sampling()}, delta {measured.delta:g}, 20 bits "
-            "at random, seeds fixed. All readings start from the text, so decoding and encoding again is part of each.",
+            "at random, seeds fixed; texts that end earlier are drawn again. All readings start from the text, so "
+            "decoding and encoding again is part of each.",
             table(
                 [
                     "what was done to the text",
@@ -106,8 +107,8 @@ def page(measured: Measured) -> str:
                 ],
                 rows,
             ),
-            f"Self-perplexity of the language model: {plain:.2f} unmarked, {marked:.2f} marked, ratio "
-            f"{measured.ratio:.2f}.",
+            f"Self-perplexity of the language model, {MORE} texts a prompt: {plain:.2f} unmarked, {marked:.2f} "
+            f"marked, ratio {measured.ratio:.2f}.",
             "### Unmarked texts stay silent",
             table(["corpus", "texts", "too short", "called marked, declared 1 %"], corpora),
             f"Kolmogorov-Smirnov test of the {len(alarms.p_values)} p-values against an even distribution: "

@@ -15,6 +15,7 @@ from benchmarks.watermark_texts import PROMPTS, Corpus, beginning, pasted, subst
 
 Json = dict[str, Any]
 MESSAGES_SEED, WRONG_MESSAGES = 20, 12
+MORE = 3  # texts a prompt whose perplexity is measured
 
 
 @dataclass
@@ -70,13 +71,17 @@ def _count(readings: Sequence[Json], messages: Sequence[int]) -> tuple[int, int]
 
 
 def _perplexities(served: Served, found: Recovery) -> tuple[float, float]:
-    """Over all tokens of the first round, by the generator itself: unmarked, marked."""
-    plain = served.texts(PROMPTS, [None] * len(PROMPTS), seed=1000)
+    """Over all tokens of MORE texts for every prompt, by the generator itself: unmarked, marked."""
+    prompts, plain, marked = [*PROMPTS] * MORE, list[Json](), found.marked[: len(PROMPTS)]
+    for at in range(MORE):
+        plain += served.texts(PROMPTS, [None] * len(PROMPTS), seed=1000 * (at + 1))
+    for at in range(1, MORE):
+        marked += served.texts(PROMPTS, found.messages[: len(PROMPTS)], seed=1000 * (at + 1) + 50)
     perplexities = []
-    for texts in (plain, found.marked[: len(PROMPTS)]):
+    for texts in (plain, marked):
         scores = [
             value
-            for prompt, one in zip(PROMPTS, texts, strict=True)
+            for prompt, one in zip(prompts, texts, strict=True)
             for value in served.log_probabilities(prompt, one["text"])
         ]
         perplexities.append(math.exp(-sum(scores) / len(scores)))

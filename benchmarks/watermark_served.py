@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,13 +12,13 @@ from typing import Any
 import httpx
 
 from benchmarks.cpu import ServerCpu
-from benchmarks.server import Gateway, gateway
+from benchmarks.server import gateway
 
 Json = dict[str, Any]
 SAMPLING: Json = {"temperature": 1.0, "top_p": 0.95}
 TOKENS = 200
 AT_ONCE = 16  # texts of one reading request, sequences generated at once
-BANNED = -100.0
+ANOTHER = 100  # between the seeds a prompt is tried with
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Served:
     cpu: ServerCpu
     llm: str
     scheme: str
-    ends: tuple[int, ...]
 
     def post(self, path: str, body: Json) -> Json:
         """The answer; raises for a refusal, with its words."""
@@ -41,20 +39,27 @@ class Served:
         return found
 
     def texts(
-        self, prompts: Sequence[str], messages: Sequence[int | None], seed: int, tokens: int = TOKENS
+        self, prompts: Sequence[str], messages: Sequence[int | None], seed: int, tokens: int = TOKENS, **more: Any
     ) -> list[Json]:
-        """A text of exactly so many tokens for each prompt (end tokens are banned), marked where there is a message."""
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return list(
-                pool.map(self._text, prompts, messages, range(seed, seed + len(prompts)), [tokens] * len(prompts))
-            )
+        """A text of exactly so many tokens for each prompt, marked where there is a message.
 
-    def _text(self, prompt: str, message: int | None, seed: int, tokens: int) -> Json:
-        ends = {str(end): BANNED for end in self.ends}
-        body = {"prompt": prompt, "max_tokens": tokens, "seed": seed, "logit_bias": ends, **SAMPLING}
+        A text that ends earlier by itself is drawn again with another seed. more: further fields of the requests
+        """
+
+        def text(prompt: str, message: int | None, seed: int) -> Json:
+            while True:
+                found = self._drawn({"prompt": prompt, "max_tokens": tokens, "seed": seed, **SAMPLING, **more}, message)
+                if found["finish_reason"] == "length":
+                    return found
+                seed += ANOTHER
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(text, prompts, messages, range(seed, seed + len(prompts))))
+
+    def _drawn(self, body: Json, message: int | None) -> Json:
         if message is None:
-            answer = self.post("/v1/completions", {"model": self.llm, **body})
-            return {"text": answer["choices"][0]["text"]}
+            choice: Json = self.post("/v1/completions", {"model": self.llm, **body})["choices"][0]
+            return choice
         return self.post("/v1/watermark/generate", {"model": self.scheme, "watermark": {"message": message}, **body})
 
     def decode(self, texts: Sequence[str], **asked: Any) -> list[Json]:
@@ -86,7 +91,7 @@ def served(llm: str, scheme: str, keys: Path, threads: int = 1) -> Iterator[Serv
         "PRESSROOM_LLM_PREFIX_CACHE_TOKENS": "0",
     }
     with gateway(settings) as running, httpx.Client(base_url=running.url, timeout=900) as http:
-        yield Served(http, ServerCpu(running.pid), llm, scheme, _end_tokens(http, running, llm))
+        yield Served(http, ServerCpu(running.pid), llm, scheme)
 
 
 def write_keys(path: Path, ids: Sequence[str]) -> Path:
@@ -95,8 +100,3 @@ def write_keys(path: Path, ids: Sequence[str]) -> Path:
     path.write_text(f'current = "{ids[0]}"\n\n' + "\n".join(entries))
     path.chmod(0o600)
     return path
-
-
-def _end_tokens(http: httpx.Client, running: Gateway, llm: str) -> tuple[int, ...]:
-    entry = json.loads(http.get(f"{running.url}/v1/models/{llm}").text)
-    return tuple(entry["settings"]["end_tokens"])
