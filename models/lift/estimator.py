@@ -67,21 +67,43 @@ class LiveEstimator(nn.Module):
 
 
 class ExactEstimator(nn.Module):
-    """Leaders from raw history [B, N, 2L], whose last L steps are the window. Float64 inside, as above."""
+    """Leaders from raw history [B, N, 2L], whose last L steps are the window. Float64 inside, as above.
+
+    All leads at once: the window, continued by L zeros, does not run into itself when it goes round 2L steps.
+    """
+
+    band: Tensor  # [2L, L + 1], column s averages the window s steps before the last one
+    back_real: Tensor  # [F, L + 1], from a spectrum to the products with those windows
+    back_imaginary: Tensor
 
     def __init__(self, look_back: int, leaders: int) -> None:
         super().__init__()
         self.leaders, self.look_back = leaders, look_back
+        self.fourier = RealFourier(2 * look_back, torch.float64)
+        first = torch.arange(look_back, -1, -1)  # where the window s steps before begins
+        age = torch.arange(2 * look_back).unsqueeze(1) - first
+        inside = (age >= 0) & (age < look_back)
+        self.register_buffer("band", inside.double() / look_back, persistent=False)
+        self.register_buffer("back_real", self.fourier.back_real[:, first] / look_back, persistent=False)
+        self.register_buffer("back_imaginary", self.fourier.back_imaginary[:, first] / look_back, persistent=False)
 
     def forward(self, history: Tensor) -> Leaders:
         history = history.double()
         target, mean, _ = normalise(history[..., -self.look_back :])  # [B, N, L]
-        windows = (history - mean).unfold(-1, self.look_back, 1).flip(2)  # [B, N, L + 1, L], s: the one s steps before
-        variance = windows.square().mean(dim=-1) - windows.mean(dim=-1).square()
-        spread = deviation(variance.clamp(min=0))
+        centred = history - mean
+        variance = centred.square() @ self.band - (centred @ self.band).square()  # [B, N, L + 1] of every window
+        products = self.products(target, centred)
         # The target's mean is 0, so a window's own mean drops out of the product; its deviation is left to divide by.
-        products = torch.einsum("bit,bjst->bijs", target, windows) / self.look_back
-        return choose(products / spread.unsqueeze(1), self.leaders)
+        return choose(products / deviation(variance.clamp(min=0)).unsqueeze(1), self.leaders)
+
+    def products(self, target: Tensor, history: Tensor) -> Tensor:
+        """Mean products of every target with every candidate's windows: [B, N, N, L + 1], last axis the lead."""
+        real, imaginary = self.fourier(history)
+        a, b = real.unsqueeze(1), imaginary.unsqueeze(1)  # candidate
+        c = (target @ self.fourier.cosine[: self.look_back]).unsqueeze(2)  # target, continued by zeros
+        d = (target @ self.fourier.sine[: self.look_back]).unsqueeze(2)
+        found: Tensor = (a * c + b * d) @ self.back_real + (b * c - a * d) @ self.back_imaginary
+        return found
 
 
 def choose(correlation: Tensor, leaders: int) -> Leaders:

@@ -104,6 +104,21 @@ def test_exact_leaders_correlate_with_the_windows_before() -> None:
         np.testing.assert_allclose(found.correlation[0, i].numpy(), values, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [3, 24, 97])
+def test_windows_that_are_flat_or_far_off_correlate_as_those_cut_out_one_by_one(length: int) -> None:
+    history = torch.randn(3, 4, 2 * length, generator=torch.Generator().manual_seed(length)).cumsum(-1)
+    history[0, 0] = 5.0  # never changes
+    history[1, 1, :length] = 3.0  # did not change before the window
+    history[2] = history[2] * 1e-3 + 100  # nearly flat, far from 0
+    found = ExactEstimator(length, 4)(history)
+    windows = normalise(history.double().unfold(-1, length, 1))[0].flip(2)  # [B, N, L + 1, L]
+    expected = torch.einsum("bit,bjst->bijs", windows[:, :, 0], windows) / length
+    chosen = expected.gather(2, found.ids.unsqueeze(-1).expand(-1, -1, -1, length + 1))
+    at_lead = chosen.gather(-1, found.shift.unsqueeze(-1)).squeeze(-1)
+    peaks = found.correlation != 0  # a pair without any peak has no correlation
+    torch.testing.assert_close(found.correlation[peaks], at_lead[peaks].float(), atol=1e-6, rtol=1e-6)
+
+
 def test_of_equal_leads_the_smallest_is_taken() -> None:
     turns = torch.arange(24) * (2 * torch.pi / 8)  # period 8: leads 4, 8, 12, ... are all perfect
     window = normalise(turns.sin().reshape(1, 1, 24))[0]
