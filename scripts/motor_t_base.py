@@ -2,7 +2,7 @@
 
 python scripts/motor_t_base.py make FOLDER       write config.json, model.safetensors, dictionary.msgpack (570 MB)
 pressroom export ehr FOLDER --name motor-t-base
-python scripts/motor_t_base.py measure           memory and latency of the pressed artifact, one patient at a time
+python scripts/motor_t_base.py measure           memory and CPU time of the pressed artifact, one patient at a time
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def make(folder: Path) -> None:
 
 
 def measure(name: str, rounds: int) -> None:
-    """Print the resident memory of a process that serves the artifact, and latencies by length of history."""
+    """Print the resident memory of a process that serves the artifact, and CPU times by length of history."""
     from export.artifact import open_artifact
     from services.core.call import Call
     from services.core.settings import Settings
@@ -82,12 +82,12 @@ def measure(name: str, rounds: int) -> None:
             request["patients"] = [{"birth": "1945-01-01", "events": events}]
             taken = []
             for _ in range(rounds if length < 2048 else 1):
-                began = time.perf_counter()
+                began = time.process_time()
                 answer = await model.answer(request, Call(ROUTE, "http", "measure"))
-                taken.append(time.perf_counter() - began)
+                taken.append(time.process_time() - began)
             used = answer["patients"][0]["events"]["used"]
             rss = psutil.Process().memory_info().rss / 1e6
-            print(f"{used:5d} positions: median {statistics.median(taken) * 1e3:8.0f} ms, memory {rss:.0f} MB")
+            print(f"{used:5d} positions: {statistics.median(taken) * 1e3:8.0f} ms of one core, memory {rss:.0f} MB")
         await model.close()
 
     asyncio.run(run())
