@@ -44,8 +44,8 @@ class Counts:
 class Record:
     """What a caller knows of one patient.
 
-    times, events  an event's time is None where it has none (static measurements); `Event.time` is then unused
-    birth          None: an event says it
+    events  None for one without a time (a static measurement)
+    birth   None: an event says it
     """
 
     events: Sequence[Event | None]
