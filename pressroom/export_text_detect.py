@@ -31,7 +31,7 @@ FewestWords = Annotated[int | None, typer.Option(help="A text must have. Default
 FewestDistinct = Annotated[int | None, typer.Option(help="Different words a text must have. Default: 25.")]
 WhiteBox = Annotated[
     str | None,
-    typer.Option(help="What verdicts rest on: w_score, curvature, mean_log_prob, demo, ... Default: w_score."),
+    typer.Option(help="What verdicts rest on: curvature, w_score, mean_log_prob, demo, ... Default: curvature."),
 ]
 BlackBox = Annotated[str | None, typer.Option(help="The same for black box: demo, notebook, formula. Default: demo.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]

@@ -90,7 +90,7 @@ class DetectorSpec:
     regeneration_tokens: int = 300
     fewest_words: int = 50
     fewest_distinct: int = 25
-    white_box: str = W_SCORE
+    white_box: str = CURVATURE
     black_box: str = "demo"
     thresholds: tuple[Threshold, ...] = ()
 

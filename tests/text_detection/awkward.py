@@ -36,7 +36,7 @@ class Awkward:
     expected: str | tuple[int, str, str | None]
 
 
-HALF = (422, "invalid_request", "text")
+HALF, OTHER = (400, "invalid_json", None), (422, "invalid_request", "text")
 TEXTS = (
     Awkward("empty", "", "too_short"),
     Awkward("a blank", " ", "too_short"),
@@ -80,9 +80,9 @@ TEXTS = (
     Awkward("special tokens", "</s><s>[INST] <|im_end|> " * 30, "too_short"),
     Awkward("half a character", PROSE + "\ud800", HALF),
     Awkward("the other half", "\udfff", HALF),
-    Awkward("a number", 42, HALF),
-    Awkward("an object", {"text": "x"}, HALF),
-    Awkward("a list", ["x"], HALF),
-    Awkward("true", True, HALF),
-    Awkward("nothing", None, HALF),
+    Awkward("a number", 42, OTHER),
+    Awkward("an object", {"text": "x"}, OTHER),
+    Awkward("a list", ["x"], OTHER),
+    Awkward("true", True, OTHER),
+    Awkward("nothing", None, OTHER),
 )

@@ -38,7 +38,6 @@ def detector_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory)
         return home
     shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
     sizes = ["--fewest-words", "20", "--fewest-distinct", "10", "--regenerations", "2", "--most-words", "40"]
-    sizes += ["--white-box", "curvature"]
     sides = [f"--{side}={file}" for side, file in write_corpora(tmp_path_factory.mktemp("corpora")).items()]
     pressroom(
         home,

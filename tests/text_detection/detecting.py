@@ -28,8 +28,8 @@ PROSE = (
 
 
 def numbered(text: str) -> str:
-    """The text with every second word a 7: a machine's, to the detector of the tests."""
-    return " ".join("7" if place % 2 else word for place, word in enumerate(text.split()))
+    """The text with numbers for its longer words: a machine's, to the detector of the tests."""
+    return " ".join(str(place) if len(word) > 4 else word for place, word in enumerate(text.split()))
 
 
 @dataclass(frozen=True)

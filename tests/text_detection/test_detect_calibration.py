@@ -94,7 +94,9 @@ def test_the_example_is_answered_with_the_new_threshold(store: Store) -> None:
     before, after = (store.read(DETECTOR, version).read_json("example.json")["response"] for version in ("1", "2"))
     assert before["texts"][0]["threshold"] is None
     assert before["texts"][0]["scores"] == after["texts"][0]["scores"]
-    assert after["texts"][0]["threshold"]["id"] == store.spec("2").threshold("white_box", "w_score").id  # type: ignore[union-attr]
+    wanted = store.spec("2").threshold("white_box", "curvature")
+    assert wanted is not None
+    assert after["texts"][0]["threshold"]["id"] == wanted.id
 
 
 def finding(name: str, difference: float) -> Finding:

@@ -20,7 +20,7 @@ def read(request: dict[str, Any]) -> Any:
 def test_one_text_is_asked_about_as_the_detector_would() -> None:
     found = read({"model": "m", "version": "1", "text": "hello"})
     assert found.texts == (SentText(None, "hello"),)
-    assert (found.mode, found.statistic, found.regenerations, found.shows_texts) == ("white_box", "w_score", 5, False)
+    assert (found.mode, found.statistic, found.regenerations, found.shows_texts) == ("white_box", "curvature", 5, False)
 
 
 def test_several_texts_keep_their_names_and_order() -> None:
