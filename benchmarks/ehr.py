@@ -148,10 +148,10 @@ class Predictors:
         return Predictor(adapter.with_one(self.features) @ np.array(file.vector), self.starts)
 
     def head(self, code: str) -> Predictor:
-        """What pretraining alone says of the code; a code it was not trained on ranks nobody."""
-        if code not in self.source.config.tasks:
-            return Predictor(np.zeros((len(self.age), 1)), _ONE_BIN)
-        task, place = self.network.head.task, self.source.config.tasks.index(code)
+        """What pretraining alone says of the code, or of the nearest code above it that it was trained on."""
+        above = sorted(self.cohort.ontology.ancestors(code), key=lambda one: len(self.cohort.ontology.ancestors(one)))
+        known = [one for one in (code, *reversed(above)) if one in self.source.config.tasks]
+        task, place = self.network.head.task, self.source.config.tasks.index(known[0])
         vector = np.append(task.weight[place].double().numpy(), float(task.bias[place]))
         return Predictor(adapter.with_one(self.features) @ vector, self.starts)
 

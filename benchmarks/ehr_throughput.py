@@ -13,13 +13,15 @@ import asyncio
 import json
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.cpu import ServerCpu
@@ -61,7 +63,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Bodies:
-    """Requests of one patient each, as of just after the last event but one day; small: few events; largest: most."""
+    """Requests of one patient each, as of its last event; small: few events; largest: most; lengths: events of each."""
 
     sample: list[bytes]
     small: list[bytes]
@@ -100,27 +102,31 @@ def press() -> None:
         store_adapter(path)
 
 
-def read_bodies() -> Bodies:
+def read_bodies(patients: int = PATIENTS) -> Bodies:
     """A random sample of all three splits' subjects, the one with the most events always in it."""
-    patients = [body for split in ("train", "tuning", "held_out") for body in _of_split(split)]
-    patients.sort(key=lambda pair: pair[0])
-    chosen = np.random.default_rng(SEED).choice(len(patients) - 1, PATIENTS - 1, replace=False)
-    sample = [patients[i] for i in chosen.tolist()] + [patients[-1]]
-    small = [body for events, body in sample if events < SMALL]
-    return Bodies([body for _, body in sample], small, patients[-1][1], sorted(events for events, _ in sample))
+    table = pa.concat_tables(pq.read_table(DATA / f"{split}.parquet") for split in ("train", "tuning", "held_out"))
+    table = table.filter(pc.not_equal(table.column("code"), "MEDS_DEATH"))  # an outcome, not known before
+    sizes = {one["values"]: one["counts"] for one in table.column("subject_id").value_counts().to_pylist()}
+    subjects = sorted(sizes, key=lambda one: (sizes[one], one))
+    others = np.random.default_rng(SEED).choice(subjects[:-1], patients - 1, replace=False).tolist()
+    chosen = table.filter(pc.is_in(table.column("subject_id"), pa.array([*others, subjects[-1]], pa.int64())))
+    bodies = _bodies(chosen)
+    sample = [bodies[one] for one in [*others, subjects[-1]]]
+    small = [bodies[one] for one in others if sizes[one] < SMALL]
+    return Bodies(sample, small, bodies[subjects[-1]], sorted(sizes[one] for one in [*others, subjects[-1]]))
 
 
-def _of_split(split: str) -> Iterator[tuple[int, bytes]]:
-    """Number of events and request of every subject, as of its last event (deaths left out: they are the outcome)."""
-    rows = pq.read_table(DATA / f"{split}.parquet").to_pylist()
+def _bodies(table: pa.Table) -> dict[int, bytes]:
+    """Each subject's request, as of its last event."""
     by_subject: dict[int, list[dict[str, object]]] = {}
-    for row in rows:
-        if row["code"] != "MEDS_DEATH":
-            stated = {name: value for name, value in row.items() if value is not None and name != "subject_id"}
-            by_subject.setdefault(row["subject_id"], []).append({**stated, "time": row["time"].isoformat()})
-    for events in by_subject.values():
-        asked = {"model": MODEL, "prediction_time": events[-1]["time"], "patients": [{"events": events}]}
-        yield len(events), json.dumps(asked).encode()
+    for row in table.to_pylist():
+        stated = {name: value for name, value in row.items() if value is not None and name != "subject_id"}
+        by_subject.setdefault(row["subject_id"], []).append({**stated, "time": row["time"].isoformat()})
+    asked = {"model": MODEL, "horizons_days": [365, 730, 1825]}
+    return {
+        subject: json.dumps({**asked, "prediction_time": events[-1]["time"], "patients": [{"events": events}]}).encode()
+        for subject, events in by_subject.items()
+    }
 
 
 async def measure(
