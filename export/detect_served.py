@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from base64 import b64encode
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +17,11 @@ from export.detect_parity import PIPELINE, CaseResult, compare
 from export.detect_pipeline import DetectPipeline
 from export.detect_source import Opened
 from export.runner import one_thread
+from models.clipself.fvit.network import Fvit
 from models.clipself.image import dense_pixels, fvit_pixels, normalised_boxes
 from models.clipself.labels import prompts
 from models.clipself.pipeline.label_embeddings import NOTHING
+from models.clipself.pipeline.spec import TRANSFER
 from models.clipself.regions import box_features, cosine
 from models.clipself.text import join
 from models.clipself.tokenizer import ClipTokenizer
@@ -55,17 +59,30 @@ def _regions(opened: Opened, labels: list[str], pixels: npt.NDArray[np.uint8], s
 
 
 def _detections(opened: Opened, labels: list[str], pixels: npt.NDArray[np.uint8], side: int) -> Array:
-    network, known = opened.fvit, opened.vocabulary
-    assert network is not None
+    known = opened.vocabulary
+    assert opened.fvit is not None
+    assert known is not None
     prepared, valid, factors = fvit_pixels(pixels, side)
-    background = known.background if known is not None else None
-    rows = _embeddings(opened, labels) if background is not None else _embeddings(opened, [*labels, NOTHING])
+    background = known.background
+    rows = _embeddings(opened, labels if background is not None else [*labels, NOTHING])
     embeddings = rows if background is None else torch.cat([rows, functional.normalize(background, dim=-1)[None]])
-    base = [name in known.names and known.base[known.names.index(name)] if known else False for name in labels]
-    flags = torch.tensor([*base, True])
+    trained = dict(zip(known.names, known.base, strict=True))
+    network = opened.fvit if all(label in trained for label in labels) else _for_any_label(opened.fvit)
+    flags = torch.tensor([*(trained.get(label, False) for label in labels), True])
     (judged,) = network.judge(torch.from_numpy(prepared)[None], embeddings, flags, [valid])
     found = network.select(judged, valid, torch.from_numpy(factors))
     return np.asarray(found.boxes[:FEW])
+
+
+def _for_any_label(network: Fvit) -> Fvit:
+    """The network in the paper's transfer setting, unless it is in one already."""
+    if network.config.head.transfer:
+        return network
+    changed = copy.deepcopy(network)
+    head = replace(network.config.head, transfer=True, alpha=TRANSFER.base, vlm_temperature=TRANSFER.vlm_temperature)
+    changed.config = replace(network.config, head=head)
+    changed.head.temperature.fill_(TRANSFER.temperature)
+    return changed
 
 
 def _embeddings(opened: Opened, labels: list[str]) -> Tensor:

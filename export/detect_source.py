@@ -11,7 +11,7 @@ weights for whole images, too: CLIPSelf makes dense features better and image em
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -211,13 +211,19 @@ def _usable_text(network: Clip, notes: list[str]) -> TextTower | None:
 
 
 def _vocabulary(job: DetectJob, document: Mapping[str, Any], trained: Tensor | None) -> Vocabulary | None:
-    """Label embeddings of a file, or those a detector was trained with."""
+    """Label embeddings of a file, or those a detector was trained with; the background's are the detector's own."""
     official = document["config"]
     names = read_names(job.classes) if job.classes else official.get("classes")
     seen = official.get("seen")
+    background = None if trained is None else trained[-1].clone()
     if job.embeddings is not None:
-        return read_embeddings(job.embeddings, names, seen)
-    return None if trained is None or names is None else named_rows(trained, names, seen, "the checkpoint")
+        found = read_embeddings(job.embeddings, names, seen)
+        return found if found.background is not None else replace(found, background=background)
+    if trained is None:
+        return None
+    if names is None:  # unnamed: a text tower must say what the caller's labels mean
+        return Vocabulary((), trained[:0].clone(), background, ())
+    return named_rows(trained, names, seen, "the checkpoint")
 
 
 def _templates(job: DetectJob, document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class DetectFamily:
     name: ClassVar[str] = "detect"
     tasks: ClassVar[Sequence[Task]] = (
         _task_of("regions", schemas.RegionsRequest, schemas.RegionsResponse),
-        _task_of("detect", schemas.DetectRequest, schemas.DetectResponse),
+        _task_of("detect", schemas.DetectionsRequest, schemas.DetectionsResponse),
         _task_of("segment", schemas.SegmentRequest, schemas.SegmentResponse),
         _task_of("classify", schemas.ClassifyRequest, schemas.ClassifyResponse),
     )

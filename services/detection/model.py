@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -149,7 +149,7 @@ class DetectModel(ServedModel):
         self.detect_metrics.regions.inc(regions)
 
     @contextmanager
-    def _place(self) -> Any:
+    def _place(self) -> Iterator[None]:
         """A request holds its image from now on, so there are so many and no more. Raises ApiError (queue_full)."""
         if self._inside >= self._places:
             raise ApiError(

@@ -100,7 +100,7 @@ class RegionsRequest(_TopK):
     masks: list[Rle | Polygons | PngMask] | None = None
 
 
-class DetectRequest(_Request):
+class DetectionsRequest(_Request):
     """Find labels in an image."""
 
     threshold: float | None = Field(None, ge=0, le=1, description="lowest score of a detection; default: the model's")
@@ -188,7 +188,7 @@ class Detection(_Strict):
     box: Box
 
 
-class DetectResponse(_Answer):
+class DetectionsResponse(_Answer):
     """What was found, best first."""
 
     detections: list[Detection]

@@ -178,6 +178,19 @@ def test_a_detector_brings_its_vocabulary_and_takes_a_text_tower(tmp_path: Path)
     assert opened.vocabulary.background is not None
 
 
+def test_a_detector_of_unnamed_labels_keeps_its_background(tmp_path: Path) -> None:
+    file, state = tmp_path / "fvit.safetensors", golden_state("fvit_tiny")
+    save_file(state, file)
+    document = json.loads(Path(golden_config("fvit_tiny", tmp_path)).read_bytes())
+    del document["classes"]
+    config = tmp_path / "unnamed.json"
+    config.write_text(json.dumps(document))
+    found = open_job(job(file, config=str(config))).vocabulary
+    assert found is not None
+    assert found.names == ()
+    torch.testing.assert_close(found.background, state["roi_head.bbox_head.all_embeddings"][:, -1])
+
+
 def test_torchscript_is_refused_with_a_hint(tmp_path: Path) -> None:
     file = tmp_path / "ViT-B-16.pt"
     with warnings.catch_warnings():
