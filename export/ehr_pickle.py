@@ -111,10 +111,6 @@ def _get(machine: _Machine, place: Any) -> None:
     machine.stack.append(machine.memo[int(place)])
 
 
-def _pop(machine: _Machine, _: Any) -> None:
-    machine.stack.pop()
-
-
 def _tuple_of(count: int) -> Callable[[_Machine, Any], None]:
     def action(machine: _Machine, _: Any) -> None:
         taken = [machine.stack.pop() for _ in range(count)][::-1]
@@ -245,7 +241,7 @@ def _finished(value: Any) -> Any:
 
 _ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
     "MARK": _mark, "MEMOIZE": _memoize, "PUT": _put, "BINPUT": _put, "LONG_BINPUT": _put,
-    "GET": _get, "BINGET": _get, "LONG_BINGET": _get, "POP": _pop,
+    "GET": _get, "BINGET": _get, "LONG_BINGET": _get,
     "EMPTY_TUPLE": _tuple_of(0), "TUPLE1": _tuple_of(1), "TUPLE2": _tuple_of(2), "TUPLE3": _tuple_of(3),
     "TUPLE": _tuple, "EMPTY_LIST": _empty(list), "EMPTY_DICT": _empty(dict), "LIST": _list, "DICT": _dict,
     "APPEND": _append, "APPENDS": _appends, "SETITEM": _set_item, "SETITEMS": _set_items,

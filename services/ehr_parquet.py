@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from models.errors import InputError
-from models.motor import request as rules
+from models.motor import fields
 from models.motor.record import Record
 from models.motor.request import Raw
 from models.motor.vocabulary import Event
@@ -76,10 +76,10 @@ class _Columns:
         micros = self._times[row]
         made = Event(
             at.replace(tzinfo=None) if micros is None else self._moment(micros, at, f"{field}.time"),
-            rules.code(self._texts["code"][row], f"{field}.code"),
-            rules.finite(self._numbers[row], f"{field}.numeric_value"),
-            rules.text(self._texts["text_value"][row], f"{field}.text_value"),
-            rules.text(self._texts["unit"][row], f"{field}.unit"),
+            fields.code(self._texts["code"][row], f"{field}.code"),
+            fields.finite(self._numbers[row], f"{field}.numeric_value"),
+            fields.text(self._texts["text_value"][row], f"{field}.text_value"),
+            fields.text(self._texts["unit"][row], f"{field}.unit"),
         )
         return None if micros is None else made
 

@@ -6,21 +6,20 @@ may be anybody's health record.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from models.errors import InputError
+from models.motor.fields import MOST_TEXT, STAMP_HINT, code, finite, read_stamp, same_clock, text
 from models.motor.record import Record
 from models.motor.vocabulary import Event
 
 Json = Mapping[str, Any]
 ReadParquet = Callable[[Any], list["Raw"]]
 
-MOST_HORIZONS, MOST_TASKS, MOST_TEXT = 64, 256, 512
+MOST_HORIZONS, MOST_TASKS = 64, 256
 LONGEST_HORIZON_DAYS = 200 * 365.25
 DEFAULT_HORIZONS = (365.0, 730.0, 1825.0)
 FIELDS = (
@@ -29,9 +28,6 @@ FIELDS = (
 )  # fmt: skip
 _PATIENT, _EVENT = ("id", "birth", "prediction_time", "events"), ("time", "code", "numeric_value", "text_value", "unit")
 _PATIENT_KEYS, _EVENT_KEYS = frozenset(_PATIENT), frozenset(_EVENT)
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_STAMP = re.compile(_DATE + r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?")
-_STAMP_HINT = "ISO 8601 date, or date and time; either every time has an offset or none has"
 
 
 @dataclass(frozen=True)
@@ -89,65 +85,6 @@ def read_request(document: Json, *, max_patients: int, read_parquet: ReadParquet
         strict=_flag(document, "strict_same_day"),
         patients=[_patient(one, document, f"patients[{i}]") for i, one in enumerate(raw)],
     )
-
-
-def read_stamp(value: Any, field: str) -> datetime:
-    """A date or a date and time, with its offset if it has one. Raises InputError."""
-    if isinstance(value, str) and _STAMP.fullmatch(value):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            pass
-    raise InputError("timestamps_invalid", "this is no time", field=field, hint=_STAMP_HINT)
-
-
-def same_clock(stamp: datetime, at: datetime, field: str) -> datetime:
-    """A time in the clock of the prediction time, without offset. Raises InputError if only one has an offset."""
-    if (stamp.tzinfo is None) != (at.tzinfo is None):
-        raise InputError(
-            "timestamps_invalid", "this time and the prediction time do not both have an offset", field=field,
-            hint=_STAMP_HINT,
-        )  # fmt: skip
-    if stamp.tzinfo is None:
-        return stamp
-    try:
-        return stamp.astimezone(at.tzinfo).replace(tzinfo=None)
-    except OverflowError:
-        raise InputError("timestamps_invalid", "this is no time", field=field, hint=_STAMP_HINT) from None
-
-
-def finite(value: Any, field: str) -> float | None:
-    """A number or None. Raises InputError."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError("value_not_numeric", "this is no number", field=field, hint="send a number, or null for none")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError("value_not_finite", "this number is not finite", field=field, hint="send null for none")
-    return number
-
-
-def text(value: Any, field: str) -> str | None:
-    """A text or None. Raises InputError."""
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
-        raise InputError("invalid_request", f"expected a text of at most {MOST_TEXT} characters", field=field)
-    return value
-
-
-def code(value: Any, field: str) -> str:
-    """A code. Raises InputError."""
-    if not isinstance(value, str) or not 0 < len(value) <= MOST_TEXT:
-        raise InputError(
-            "invalid_request", f"expected a code of 1 to {MOST_TEXT} characters", field=field,
-            hint="vocabulary/code, as in the MEDS data the model was trained on",
-        )  # fmt: skip
-    return value
 
 
 def _raw_patients(document: Json, read_parquet: ReadParquet | None) -> list[Raw]:
@@ -208,7 +145,7 @@ def _event(entry: Any, at: datetime) -> Event | None:
     if not isinstance(entry, dict) or entry.keys() - _EVENT_KEYS:
         raise InputError("invalid_request", "expected an event", hint=f"known: {', '.join(_EVENT)}")
     if "time" not in entry:
-        raise InputError("invalid_request", "the event has no time", field="time", hint=_STAMP_HINT)
+        raise InputError("invalid_request", "the event has no time", field="time", hint=STAMP_HINT)
     time = entry["time"]
     made = Event(
         at if time is None else same_clock(read_stamp(time, "time"), at, "time"),

@@ -146,7 +146,7 @@ def test_a_pickle_that_wants_anything_else_is_refused_by_name(
 
 @pytest.mark.parametrize("raw", [b"", b"\x80\x04", b"\x80\x04K\x01", b"}q\x00X", pickle.dumps([1])[:-1] + b"0."])
 def test_a_damaged_pickle_is_refused(raw: bytes) -> None:
-    with pytest.raises(CheckpointFileError, match=r"damaged|no end"):
+    with pytest.raises(CheckpointFileError, match=r"damaged|no end|the instruction POP"):
         read_arrays(raw)
 
 
