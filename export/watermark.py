@@ -1,7 +1,7 @@
 """Press a watermarking scheme: a language model's artifact and a text -> verified artifact in the store.
 
 open the generator -> count the proxy -> certify -> example -> describe -> store
-Nothing is stored unless every step succeeded; no torch, no network.
+Nothing is stored unless every step succeeded, and nothing uses the network.
 """
 
 from __future__ import annotations

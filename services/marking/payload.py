@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from models.balance_marking.scheme import LARGEST_DELTA
 from models.errors import InputError
 from services.openai.fields import Fields, refuse
 
 MOST_BITS = 400
 LARGEST_NUMBER = 2**53 - 1  # what every JSON reader keeps exactly; longer messages travel as bits
 MOST_CHARACTERS = 64
-LARGEST_DELTA = 20.0
 _WAYS = ("message", "bits", "label")
 
 

@@ -32,14 +32,14 @@ class Reader:
     threads: int
     most_tokens: int
 
-    def tokens(self, texts: Sequence[str], field: str = "texts") -> list[list[int]]:
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Each text's tokens; special tokens that are written out in it are plain characters.
 
         Raises InputError where one is no text or too long.
         """
         found = []
         for i, text in enumerate(texts):
-            place = f"{field}[{i}]" if len(texts) > 1 else "text"
+            place = f"texts[{i}]" if len(texts) > 1 else "text"
             try:
                 ids = self.tokenizer.encode(text)
             except InputError as fault:
