@@ -48,11 +48,10 @@ class Halves:
 
 @dataclass(frozen=True)
 class Tables:
-    """once: one pass over whole texts; asked, short: regenerations of the first 100 and 50 words."""
+    """once: one pass over whole texts; asked: regenerations of the first words of some."""
 
     once: Sequence[Row]
     asked: Sequence[Row]
-    short: Sequence[Row]
 
     def everything(self) -> str:
         """All tables with their headings."""
@@ -81,7 +80,7 @@ class Tables:
                     f"{threshold:.3g}",
                     f"{above / len(human):.1%}",
                     f"{low:.1%} to {high:.1%}",
-                    "yes" if low <= above / len(human) <= high else "NO",
+                    "ABOVE" if above / len(human) > high else "below" if above / len(human) < low else "yes",
                     _rate(found, len(machine)),
                 ]
             )
@@ -98,51 +97,30 @@ class Tables:
             line = [f"{length} words"]
             for statistic in ONCE:
                 threshold = split(self.once, score_of(statistic)).threshold
-                halves = split(self.once, beginning_of(statistic, length))
-                line += _accuracy(halves, threshold)
-            line += self._asked_at(length)
-            rows.append(line)
+                line += _accuracy(split(self.once, beginning_of(statistic, length)), threshold)
+            rows.append(line[:5] + line[6:])  # both statistics are of the same texts
+        headings = ["AUROC", "FPR", "found"]
         return table(
-            ["length", "humans / SmolLM2's", "curvature: AUROC", "FPR", "found", "", "mean log-prob.: AUROC", "FPR",
-             "found", "humans / SmolLM2's", "W-score: AUROC"],
+            ["length", "humans / SmolLM2's", *(f"{name}: {one}" for name in ("curvature", "mean") for one in headings)],
             rows,
-        )  # fmt: skip
+        )
 
     def others(self) -> str:
-        """One line a model, against the human halves of the same pairs."""
+        """One line a model, against all human texts of the same source."""
         rows = []
         authors = [author for author in Counter(row.author for row in self.once) if author not in ("human", GENERATOR)]
         for author in authors:
             line = [author]
-            for rows_of, statistic in ((self.once, CURVATURE), (self.asked, W_SCORE)):
+            for statistic in ONCE:
                 score = score_of(statistic)
-                machine = _scores((row for row in rows_of if row.author == author), score)
-                source = {row.source for row in rows_of if row.author == author}
-                human = _scores((row for row in rows_of if row.is_human and row.source in source), score)
-                threshold = split(rows_of, score).threshold
-                found = sum(value > threshold for value in machine)
+                sources = {row.source for row in self.once if row.author == author}
+                machine = _scores((row for row in self.once if row.author == author), score)
+                human = _scores((row for row in self.once if row.is_human and row.source in sources), score)
+                found = sum(value > split(self.once, score).threshold for value in machine)
                 line += [f"{len(human)} / {len(machine)}", _area(human, machine), _rate(found, len(machine))]
-            rows.append(line)
-        return table(
-            [
-                "written by",
-                "humans / machine",
-                "curvature: AUROC",
-                "found",
-                "humans / machine",
-                "W-score: AUROC",
-                "found",
-            ],
-            rows,
-        )
-
-    def _asked_at(self, length: int) -> list[str]:
-        rows = {50: self.short, 100: self.asked}.get(length)
-        if rows is None:
-            return ["-", "-"]
-        halves = split([row for row in rows if row.traits.words >= 0.9 * length], score_of(W_SCORE))
-        human, machine = ([*one, *other] for one, other in (halves.human, halves.machine))
-        return [f"{len(human)} / {len(machine)}", _area(human, machine)]
+            rows.append(line[:4] + line[5:])
+        headings = ["curvature: AUROC", "curvature: found", "mean: AUROC", "mean: found"]
+        return table(["written by", "humans / machine", *headings], rows)
 
 
 Score = Callable[[Row], float | None]
