@@ -100,9 +100,10 @@ def describe(
 def export_command(settings: Settings, folder: Path) -> str:
     """How the checkpoint is pressed."""
     csv = os.path.relpath(settings.data.csv)
+    around = f" --backbone {settings.backbone_artifact}" if settings.backbone_artifact else ""
     return (
         f"pressroom export forecast {settings.architecture} {folder / CHECKPOINT} --name {settings.name} \\\n"
-        f"    --config {folder / DOCUMENT} --data {csv} --split {settings.data.split} --evaluate"
+        f"    --config {folder / DOCUMENT} --data {csv} --split {settings.data.split}{around} --evaluate"
     )
 
 

@@ -53,7 +53,13 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """architecture: as in the registry; network: official hyper-parameters; backbone: LIFT's trained checkpoint."""
+    """What to train.
+
+    architecture       as in the registry
+    network            official hyper-parameters
+    backbone           LIFT: the trained checkpoint it is put around
+    backbone_artifact  LIFT: the stored artifact of that checkpoint, which the printed export command refers to
+    """
 
     name: str
     architecture: str
@@ -61,6 +67,7 @@ class Settings:
     training: Training
     network: dict[str, Any] = field(default_factory=dict)
     backbone: Path | None = None
+    backbone_artifact: str | None = None
 
 
 def read_settings(path: Path) -> Settings:

@@ -20,7 +20,7 @@ from export.forecast_data import DataOptions
 from export.hyperparameters import Stated
 from models.forecasting.batch_norm import ChannelNorm
 from models.forecasting.registry import detect
-from recipes.forecasting.__main__ import main, prepare_run, train
+from recipes.forecasting.__main__ import export_command, main, prepare_run, train
 from recipes.forecasting.regularise import TrainingNorm
 from recipes.forecasting.settings import Settings, SettingsError, read_settings
 from recipes.forecasting.train import errors
@@ -198,6 +198,8 @@ def test_the_files_that_come_along_can_be_read(file: Path) -> None:
     settings = read_settings(file)
     assert settings.data.csv.exists()
     assert settings.backbone is None or settings.backbone.exists()
+    around = {"lift_itransformer": " --backbone itransformer-etth1", "lift_card": " --backbone card-etth1"}
+    assert export_command(settings, Path("out")).endswith(f"--split ett-hourly{around.get(file.stem, '')} --evaluate")
 
 
 def test_a_name_nobody_knows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
