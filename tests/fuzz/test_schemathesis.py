@@ -33,7 +33,7 @@ _OPTIONS = {
     "--warnings": "off",
     "--generation-database": "none",
 }
-SECONDS = 90
+SECONDS = 180
 
 
 def test_every_answer_to_a_made_up_request_is_a_documented_one(server: LiveServer, tmp_path: Path) -> None:
