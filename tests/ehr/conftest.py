@@ -16,11 +16,23 @@ with warnings.catch_warnings():
     from services.ehr import EhrFamily, EhrModel
 
 
+def _load(home: Path) -> EhrModel:
+    """The model without its adapters: this process has another store."""
+    artifact = read_artifact(home / "models" / "motor-tutorial" / "1")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("services.ehr_tasks.attached_adapters", lambda backbone: [])
+        return EhrFamily().load(artifact, Settings(max_delay_ms=0))
+
+
 @pytest.fixture
-async def ehr_model(ehr_home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EhrModel]:
-    """The model in this process, without its adapters: this process has another store."""
-    monkeypatch.setattr("services.ehr_tasks.attached_adapters", lambda backbone: [])
-    artifact = read_artifact(ehr_home / "models" / "motor-tutorial" / "1")
-    model = EhrFamily().load(artifact, Settings(max_delay_ms=0))
+async def ehr_model(ehr_home: Path) -> AsyncIterator[EhrModel]:
+    """The model in this process."""
+    model = _load(ehr_home)
     yield model
     await model.close()
+
+
+@pytest.fixture(scope="session")
+def ehr_refuser(ehr_home: Path) -> EhrModel:
+    """One for all tests whose requests never come as far as the network: it belongs to no event loop."""
+    return _load(ehr_home)

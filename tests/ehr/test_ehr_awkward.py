@@ -186,9 +186,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-async def test_an_awkward_record_is_refused_by_place_and_never_quoted(ehr_model: EhrModel, case: Refused) -> None:
+async def test_an_awkward_record_is_refused_by_place_and_never_quoted(ehr_refuser: EhrModel, case: Refused) -> None:
     with pytest.raises(InputError) as refused:
-        await ehr_model.answer(case.sent, Call(ROUTE, "http", "test"))
+        await ehr_refuser.answer(case.sent, Call(ROUTE, "http", "test"))
     assert (refused.value.code, refused.value.field) == (case.code, case.field)
     assert CANARY not in f"{refused.value.message} {refused.value.hint}"
 
