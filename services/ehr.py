@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from export.artifact import EXAMPLE, Artifact, ArtifactError
+from models.errors import InputError
 from models.motor import invariance
 from models.motor.answers import HazardError, Task, answer_patient, numbers
 from models.motor.inputs import serving_tensors
@@ -45,6 +46,7 @@ log = logging.getLogger("pressroom.ehr")
 ROUTE = "/v1/ehr/predict"
 DICTIONARY, ONTOLOGY = "dictionary.msgpack", "ontology.json"
 _LONG = 512  # events; reading more is left to a thread
+_MOST_NUMBERS = 2_000_000  # in one answer: some 40 MB of JSON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,7 @@ class EhrModel(ServedModel):
         """Everything that comes before the network. Raises InputError."""
         asked = read_request(request, max_patients=self._max_patients, read_parquet=_read_parquet(request))
         tasks = self._tasks.find(asked.tasks)
+        _check_size(len(asked.patients), len(tasks), 2 * len(asked.horizons_days) + len(self.spec.time_bins))
         histories = [
             read_history(p.record, self._reading, p.at, strict=asked.strict, field=p.field) for p in asked.patients
         ]
@@ -186,6 +189,14 @@ def _leave_no_core_dumps() -> None:
     """A crashed worker's memory holds records: it must not become a file."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def _check_size(patients: int, tasks: int, of_each: int) -> None:
+    if (numbers_made := patients * tasks * of_each) > _MOST_NUMBERS:
+        raise InputError(
+            "too_many_rows", f"the answer would hold {numbers_made} numbers, the limit is {_MOST_NUMBERS}",
+            field="patients", hint="send fewer patients, tasks or horizons in one request",
+        )  # fmt: skip
 
 
 def _is_long(request: Json) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from live_server import LiveServer
 from refusals import check_http
-from tutorial_records import BIRTH, MODEL, ROUTE, TASK, record, request
+from tutorial_records import BIRTH, GOLDEN, MODEL, ROUTE, TASK, record, request
 
 from models.errors import InputError
 from services.core.call import Call
@@ -20,6 +20,8 @@ from services.ehr import EhrModel
 Json = dict[str, Any]
 CANARY = "CANARY-7391"
 KNOWN = "Gender/F"
+CONFIG = json.loads((GOLDEN / "config.json").read_bytes())
+CODES = [code for code, _ in CONFIG["task_config"]["task_kwargs"]["pretraining_task_info"]]
 BORN = {"time": "1960-05-05", "code": BIRTH}
 SEEN = {"time": "1990-01-01T10:00:00", "code": KNOWN}
 
@@ -180,6 +182,13 @@ REFUSED = [
     Refused("a horizon that is null", request(horizons_days=[None]), "invalid_request", "horizons_days[0]"),
     Refused("a horizon in words", request(horizons_days=["1y"]), "value_not_numeric", "horizons_days[0]"),
     Refused("65 horizons", request(horizons_days=[1] * 65), "invalid_request", "horizons_days"),
+    Refused(
+        "an answer of four million numbers",
+        request(*[{"events": [BORN]}] * 1000, tasks=CODES, horizons_days=list(range(1, 33))),
+        "too_many_rows",
+        "patients",
+    ),
+    Refused("1025 patients", request(*[{"events": []}] * 1025), "too_many_rows", "patients"),
     Refused("strict in quotes", request(strict_same_day="true"), "invalid_request", "strict_same_day"),
     Refused("a field nobody knows", request() | {CANARY: 1}, "invalid_request", None),
 ]
