@@ -97,5 +97,5 @@ def pipeline_in_words(spec: DetectSpec) -> list[str]:
         steps.append("proposals; box head and RoIAlign of the dense map; both scores fused; suppression within labels")
     steps.append("regions: RoIAlign 1 x 1, or the mean of a mask's cells; cosine with labels, softmax")
     if spec.whole_image:
-        steps.append(f"whole images at {spec.native_size} px by {spec.whole_image} weights")
+        steps.append(f"whole images at {spec.native_size} px by {spec.whole_image}")
     return steps

@@ -11,7 +11,7 @@ weights for whole images, too: CLIPSelf makes dense features better and image em
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,7 +93,7 @@ class Opened:
     official: dict[str, Any]
     source: Source
     config: ClipConfig
-    fvit_config: FvitConfig | None = field(default=None)
+    fvit_config: FvitConfig | None = None
 
 
 def open_job(job: DetectJob) -> Opened:
@@ -158,7 +158,7 @@ def _open_fvit(job: DetectJob, document: Mapping[str, Any], found: Checkpoint, o
         fvit=fvit,
         text=text,
         image=image,
-        whole_image="the CLIP model's own" if image is not None else "",
+        whole_image="the CLIP model's own weights" if image is not None else "",
         scale=scale,
         vocabulary=_vocabulary(job, document, fvit_layout.embeddings(found.state)),
         templates=_templates(job, document),
@@ -190,14 +190,18 @@ def _whole_image(
 ) -> tuple[Tower | None, str]:
     """Weights for whole images, where they are not the checkpoint's own."""
     if original is None or clip_layout.variant_of(original.state) is None:
-        return None, "the checkpoint's own"
+        return None, "the checkpoint's own weights"
     before, _ = _load(original.state, config, original.path.name)
     own = job.blend or 0.0
     if own:
         mine = visual.state_dict()
         mixed = {name: torch.lerp(t, mine[name], own) for name, t in before.visual.state_dict().items()}
         before.visual.load_state_dict(mixed, strict=True)
-    words = f"a blend, {own:g} of them the checkpoint's" if own else "those from before the checkpoint's training"
+    words = (
+        f"weights from before and after its training, {own:g} of the latter"
+        if own
+        else "weights from before its training"
+    )
     return before.visual, words
 
 

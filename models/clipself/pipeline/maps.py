@@ -7,7 +7,7 @@ grid's. Rows are worked on in strips, so that memory does not grow with the imag
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,10 +54,12 @@ def labelled(cosines: Array, place: MapPlace, scale: float, threshold: float | N
     return values
 
 
-def heat(cosines: Array, place: MapPlace, scale: float, put: Callable[[slice, npt.NDArray[np.uint8]], None]) -> None:
-    """Scores of all labels as 0..255 [C, rows, width], handed over in strips."""
+def heat(cosines: Array, place: MapPlace, scale: float) -> npt.NDArray[np.uint8]:
+    """Scores of all labels as 0..255 [C, height, width]."""
+    levels = np.empty((len(cosines), *place.size), dtype=np.uint8)
     for rows, strip in strips(cosines, place):
-        put(rows, np.round(softmax(strip * np.float32(scale), axis=0) * 255).astype(np.uint8))
+        levels[:, rows] = np.round(softmax(strip * np.float32(scale), axis=0) * 255)
+    return levels
 
 
 def palette(count: int) -> list[list[int]]:

@@ -54,7 +54,9 @@ class Segment(Task):
         scale = self.asked.spec.scale
         values = labelled(seen.dense, self._place, scale, self._threshold)
         colours = palette(len(self.names) + 1)
-        heat_maps = self._heat(seen.dense, scale) if self._output == "heatmaps" else None
+        heat_maps = None
+        if self._output == "heatmaps":
+            heat_maps = [b64encode(grey_png(level)).decode() for level in heat(seen.dense, self._place, scale)]
         counts = np.bincount(values.ravel(), minlength=len(colours))
         height, width = self._place.size
         return {
@@ -78,12 +80,3 @@ class Segment(Task):
             "rle": encode_rle(values == value) if self._output == "rle" else None,
             "heatmap": heat_maps[value - 1] if heat_maps is not None and value else None,
         }
-
-    def _heat(self, cosines: Array, scale: float) -> list[str]:
-        levels = np.empty((len(self.names), *self._place.size), dtype=np.uint8)
-
-        def put(rows: slice, strip: npt.NDArray[np.uint8]) -> None:
-            levels[:, rows] = strip
-
-        heat(cosines, self._place, scale, put)
-        return [b64encode(grey_png(level)).decode() for level in levels]
