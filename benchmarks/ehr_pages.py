@@ -117,22 +117,23 @@ patients into batches, one answers one by one. Load generator and servers share 
 |---|---|---|---|---|---|---|
 {rows}
 
-Batched against one by one, patients a second: {ratios} clients. Padding is the share of computed positions that belong
-to nobody: lengths are rounded up to buckets.
+Batched against one by one, patients a second: {ratios} clients. One patient is hundreds of positions, which keep
+a core busy alone: on a CPU joining patients saves little. Padding is the share of computed positions that belong to
+nobody: lengths are rounded up to buckets.
 
 ## Beside the largest patient
 
 Four clients with patients of under 600 events, alone and then together with one client that keeps sending the patient
 of {largest} events:
 
-| | median, ms | slowest, ms |
-|---|---|---|
-| small patients alone | {n.alone_p50_ms:.1f} | {n.alone_worst_ms:.1f} |
-| small patients beside the largest | {n.beside_p50_ms:.1f} | {n.beside_worst_ms:.1f} |
+| | median, ms | slowest, ms | longest wait for the network, ms |
+|---|---|---|---|
+| small patients alone | {n.alone_p50_ms:.0f} | {n.alone_worst_ms:.0f} | {n.alone_queue_ms:.0f} |
+| small patients beside the largest | {n.beside_p50_ms:.0f} | {n.beside_worst_ms:.0f} | {n.beside_queue_ms:.0f} |
 
-The largest patient itself takes {n.largest_ms:.1f} ms, {n.largest_inference_ms:.1f} ms of them in the network:
-events beyond the network's reach are cut off, which changes nothing, so it costs a batch like others. Its events are
-read in a thread.
+The largest patient itself takes {n.largest_ms:.0f} ms (median), its batch at most {n.largest_inference_ms:.0f} ms in
+the network: events beyond the network's reach are cut off, which changes nothing, so it costs a batch like others.
+Reading its events shares the interpreter with its neighbours.
 """
 
 

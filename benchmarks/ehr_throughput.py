@@ -51,12 +51,15 @@ class Load:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """Small patients' latency with and without the largest one among them, and its own, milliseconds."""
+    """Small patients' latency, and longest wait for the network, without and with the largest one among them; its own
+    latency and its batch's time in the network. Milliseconds."""
 
     alone_p50_ms: float
     alone_worst_ms: float
+    alone_queue_ms: float
     beside_p50_ms: float
     beside_worst_ms: float
+    beside_queue_ms: float
     largest_ms: float
     largest_inference_ms: float
 
@@ -173,26 +176,41 @@ async def _load(server: Gateway, bodies: Sequence[bytes], clients: int, seconds:
 async def beside_the_largest(server: Gateway, bodies: Bodies, seconds: float) -> Neighbour:
     """Four clients with small patients, alone and then with one client that sends the largest without a pause."""
     async with _connections(server, 8) as http:
-        alone = await _small(http, bodies.small, seconds)
+        alone, alone_queues = await _small(http, bodies.small, seconds)
         largest: list[float] = []
         inference: list[float] = []
         sending = asyncio.create_task(_send_largest(http, bodies.largest, seconds, largest, inference))
-        beside = await _small(http, bodies.small, seconds)
+        beside, beside_queues = await _small(http, bodies.small, seconds)
         await sending
-    return Neighbour(median(alone), max(alone), median(beside), max(beside), median(largest), median(inference))
+    return Neighbour(
+        alone_p50_ms=median(alone),
+        alone_worst_ms=max(alone),
+        alone_queue_ms=max(alone_queues),
+        beside_p50_ms=median(beside),
+        beside_worst_ms=max(beside),
+        beside_queue_ms=max(beside_queues),
+        largest_ms=median(largest),
+        largest_inference_ms=max(inference),
+    )
 
 
-async def _small(http: httpx.AsyncClient, bodies: Sequence[bytes], seconds: float) -> list[float]:
-    end, latencies = time.perf_counter() + seconds, []
+async def _small(http: httpx.AsyncClient, bodies: Sequence[bytes], seconds: float) -> tuple[list[float], list[float]]:
+    """Latencies, and what of them was waiting for the network."""
+    end = time.perf_counter() + seconds
+    latencies: list[float] = []
+    queues: list[float] = []
 
     async def client(offset: int) -> None:
         turn = offset
         while time.perf_counter() < end:
-            latencies.append(await _ask(http, bodies[turn % len(bodies)]))
+            begun = time.perf_counter()
+            reply = await http.post(PATH, content=bodies[turn % len(bodies)])
+            latencies.append(1000 * (time.perf_counter() - begun))
+            queues.append(reply.raise_for_status().json()["timings"]["queue_ms"])
             turn += 4
 
     await asyncio.gather(*(client(i) for i in range(4)))
-    return latencies
+    return latencies, queues
 
 
 async def _send_largest(

@@ -122,7 +122,7 @@ def test_pages_hold_what_was_measured(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "PLOT.png").read_bytes()[:4] == b"\x89PNG"
     rates = {"batched": 30.0, "one by one": 20.0}
     loads = {(name, n): Load(rate, 1, 2, 3, 0.25) for name, rate in rates.items() for n in (1, 64)}
-    ehr_pages.write_throughput(loads, Neighbour(1, 2, 3, 4, 5, 6), [1, 2, 16221], {"processor": "one"})
+    ehr_pages.write_throughput(loads, Neighbour(1, 2, 3, 4, 5, 6, 7, 8), [1, 2, 16221], {"processor": "one"})
     page = (tmp_path / "THROUGHPUT").read_text()
     assert "1.50 at 1, 1.50 at 64 clients" in page
     assert "16,221 events" in page
