@@ -50,6 +50,10 @@ def _mean_stage(stage: str) -> str:
     return f"{seconds} / {_rate('pressroom_stage_seconds_count', 'stage', chosen)}"
 
 
+def _coverage() -> str:
+    return f"avg by (model, level, method) (pressroom_forecast_coverage{{{CHOSEN}}})"
+
+
 STAGES = ("preprocess", "queue", "inference", "postprocess")
 ROWS: dict[str, list[Panel]] = {
     "Traffic": [
@@ -199,9 +203,7 @@ ROWS: dict[str, list[Panel]] = {
             "Coverage",
             "Share of truths inside the interval, by level in percent and method: should be the level.",
             "percentunit",
-            {
-                "{{model}} {{level}} {{method}}": f"avg by (model, level, method) (pressroom_forecast_coverage{{{CHOSEN}}})"
-            },
+            {"{{model}} {{level}} {{method}}": _coverage()},
         ),
         Panel(
             "Drift",
