@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -80,6 +81,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    machine = {**describe(), "load": f"{os.getloadavg()[0]:.1f} before it began; above 0, other work shares the cores"}
     use_own_store()
     press()
     bodies = read_bodies()
@@ -92,7 +94,7 @@ def main() -> None:
         print(f"{name:12}{clients:4} clients  {load}")
     print(neighbour)
     if given.write:
-        write_throughput(loads, neighbour, bodies.lengths, describe())
+        write_throughput(loads, neighbour, bodies.lengths, machine)
 
 
 def press() -> None:
