@@ -51,7 +51,7 @@ def _mean_stage(stage: str) -> str:
 
 
 def _coverage() -> str:
-    return f"avg by (model, level, method) (pressroom_forecast_coverage{{{CHOSEN}}})"
+    return f"avg by (model, level, method) (pressroom_forecast_coverage_ratio{{{CHOSEN}}})"
 
 
 STAGES = ("preprocess", "queue", "inference", "postprocess")
@@ -209,7 +209,7 @@ ROWS: dict[str, list[Panel]] = {
             "Drift",
             "Population stability index of each column's inputs against the training data; above 0.25 is a shift.",
             "short",
-            {"{{model}} {{column}}": f"max by (model, column) (pressroom_forecast_drift{{{CHOSEN}}})"},
+            {"{{model}} {{column}}": f"max by (model, column) (pressroom_forecast_drift_psi{{{CHOSEN}}})"},
         ),
         Panel(
             "Truths",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,13 +12,12 @@ from typing import Any
 
 import pytest
 from live_server import PRESSROOM, LiveServer, StartServer, clean_environment, running_server
+from stores import run_press, shared_store
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
 _PRESS_CLIPS = "from pressroom.bundled_detect import press_clips; press_clips()"
 _PRESS_LLM = """
-import sys
 from pathlib import Path
-sys.path.insert(0, ".")
 from export.llm import LlmJob, press
 from tiny_llm import make_tiny_llama
 folder = make_tiny_llama(Path(sys.argv[1]))
@@ -28,8 +26,6 @@ for precision in ("fp32", "int8"):
 """
 
 _PRESS_EHR = """
-import sys
-sys.path.insert(0, ".")
 from pathlib import Path
 from tutorial_records import press_tutorial
 press_tutorial(Path(sys.argv[1]))
@@ -39,55 +35,27 @@ press_tutorial(Path(sys.argv[1]))
 @pytest.fixture(scope="session")
 def pressed_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME that holds the two bundled artifacts. Shared: read it, copy it, never change it."""
-    kept = os.environ.get("PRESSROOM_TEST_HOME")  # saves a developer the minute it takes
-    home = Path(kept) if kept else tmp_path_factory.mktemp("pressed")
-    done = subprocess.run(
-        [sys.executable, "-c", _PRESS], env=clean_environment(home), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return home
+    return shared_store(tmp_path_factory, "bundled", lambda home: run_press(home, _PRESS))
 
 
 @pytest.fixture(scope="session")
 def tiny_llm_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME that holds a tiny language model twice: tiny-fp32 and tiny-int8. Shared, as `pressed_home`."""
-    kept = os.environ.get("PRESSROOM_TEST_LLM_HOME")
-    home = Path(kept) if kept else tmp_path_factory.mktemp("tiny-llm")
-    if not (home / "models" / "tiny-int8").exists():
-        source = str(tmp_path_factory.mktemp("tiny-llama"))
-        done = subprocess.run(
-            [sys.executable, "-c", _PRESS_LLM, source],
-            env=clean_environment(home), cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    return home
+    source = tmp_path_factory.mktemp("tiny-llama")
+    return shared_store(tmp_path_factory, "tiny-llm", lambda home: run_press(home, _PRESS_LLM, str(source)))
 
 
 @pytest.fixture(scope="session")
 def clips_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME that holds the bundled image models, clipself-tiny and clip-tiny. Shared, as `pressed_home`."""
-    kept = os.environ.get("PRESSROOM_TEST_CLIPS_HOME")
-    home = Path(kept) if kept else tmp_path_factory.mktemp("clips")
-    done = subprocess.run(
-        [sys.executable, "-c", _PRESS_CLIPS], env=clean_environment(home), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return home
+    return shared_store(tmp_path_factory, "clips", lambda home: run_press(home, _PRESS_CLIPS))
 
 
 @pytest.fixture(scope="session")
 def ehr_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME that holds motor-tutorial and two versions of an adapter. Shared, as `pressed_home`."""
-    kept = os.environ.get("PRESSROOM_TEST_EHR_HOME")
-    home = Path(kept) if kept else tmp_path_factory.mktemp("ehr")
-    if not (home / "models" / "motor-tutorial").exists():
-        folder = str(tmp_path_factory.mktemp("tutorial") / "checkpoint")
-        done = subprocess.run(
-            [sys.executable, "-c", _PRESS_EHR, folder],
-            env=clean_environment(home), cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    return home
+    checkpoint = tmp_path_factory.mktemp("tutorial") / "checkpoint"
+    return shared_store(tmp_path_factory, "ehr", lambda home: run_press(home, _PRESS_EHR, str(checkpoint)))
 
 
 @pytest.fixture(scope="session")
@@ -100,16 +68,16 @@ def ehr_server(ehr_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="session")
 def image_home(clips_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `clips_home` has, and the golden detectors fvit-tiny and fvit-transfer-tiny. Shared, as `pressed_home`."""
-    kept = os.environ.get("PRESSROOM_TEST_IMAGE_HOME")
-    home = Path(kept) if kept else tmp_path_factory.mktemp("images") / "home"
-    if not home.exists():
-        shutil.copytree(clips_home, home)
-    script = Path(__file__).parent / "detect" / "press_detectors.py"
-    done = subprocess.run(
-        [sys.executable, str(script)], env=clean_environment(home), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return home
+
+    def press(home: Path) -> None:
+        shutil.copytree(clips_home, home, dirs_exist_ok=True)
+        script = Path(__file__).parent / "detect" / "press_detectors.py"
+        done = subprocess.run(
+            [sys.executable, str(script)], env=clean_environment(home), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    return shared_store(tmp_path_factory, "images", press)
 
 
 @pytest.fixture(scope="session")
@@ -139,6 +107,13 @@ def start_server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -
             return running.enter_context(one)
 
         yield start
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n` (pytest-xdist, loadgroup) a folder's tests stay in one process, and so do its servers."""
+    folder = Path(__file__).parent
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(folder).parts[0]))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -51,11 +51,9 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def bundled_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bundled_home(pressed_home: Path) -> Path:
     """A BENTOML_HOME that holds the two bundled checkpoints; tests must not change it."""
-    home = tmp_path_factory.mktemp("bundled")
-    run_pressroom(home, "export", "bundled").check_returncode()
-    return home
+    return pressed_home
 
 
 @pytest.fixture(scope="module")

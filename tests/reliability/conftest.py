@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import etth1
 import pytest
 from keyring import KeyRing
 from live_server import PRESSROOM, clean_environment
+from stores import shared_store
 
 _HERE = Path(__file__).parent
 
@@ -27,9 +27,8 @@ def tiny_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def two_versions_home(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled artifacts, and card-etth1:2: the same checkpoint run by torch. Copy it to damage it."""
-    kept = os.environ.get("PRESSROOM_TEST_TWO_HOME")  # saves a developer the seconds it takes
-    home = Path(kept) if kept else tmp_path_factory.mktemp("two-versions")
-    if not (home / "models" / etth1.CARD / "2").exists():
+
+    def press(home: Path) -> None:
         shutil.copytree(pressed_home, home, dirs_exist_ok=True)
         stem = etth1.DATA / "checkpoints" / "card_etth1_96_96"
         command = [PRESSROOM, "export", "forecast", "card", f"{stem}.safetensors", "--config", f"{stem}.json"]
@@ -37,7 +36,8 @@ def two_versions_home(pressed_home: Path, tmp_path_factory: pytest.TempPathFacto
         command += ["--data", str(etth1.DATA / "ett" / "ETTh1.csv"), "--split", "ett-hourly"]
         done = subprocess.run(command, env=clean_environment(home), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr + done.stdout
-    return home
+
+    return shared_store(tmp_path_factory, "two-versions", press)
 
 
 @pytest.fixture(scope="module")
