@@ -6,6 +6,7 @@ endless repetition look like words to every score; these numbers tell them apart
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ also been its their one they who i you we can more all would about when there he
 into our will other such do no some between
 """
 COMMON = frozenset(_COMMON.split())  # English; of a hundred words of prose about forty
+MARGIN = 0.05  # of the lengths of calibrated texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,11 @@ class Coverage:
 
     @classmethod
     def of(cls, texts: Iterable[Traits]) -> Coverage:
-        """The narrowest range that holds all these texts, at least one."""
+        """The range of these texts, at least one; lengths with a margin, as the next text of a kind may be longer."""
         every = list(texts)
         return cls(
-            fewest_words=min(one.words for one in every),
-            most_words=max(one.words for one in every),
+            fewest_words=math.floor((1 - MARGIN) * min(one.words for one in every)),
+            most_words=math.ceil((1 + MARGIN) * max(one.words for one in every)),
             least_common=min(one.common for one in every),
         )
 

@@ -47,7 +47,7 @@ def test_every_statistic_gets_a_threshold_that_keeps_the_declared_rate() -> None
     assert (first.threshold, first.human_threshold) == (94.0, 54.0)  # 4 of 99 humans lie above, 4 machines at or below
     assert first.false_positives.value == pytest.approx(4 / 99)
     assert (first.humans, first.machines, first.declared_rate) == (99, 99, 0.05)
-    assert (first.coverage.fewest_words, first.coverage.most_words) == (60, 158)
+    assert (first.coverage.fewest_words, first.coverage.most_words) == (57, 166)  # 60 to 158, with a margin
     assert first.coverage.least_common == 0.3
 
 
