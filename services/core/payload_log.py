@@ -40,6 +40,6 @@ def redact(value: Any) -> Any:
     """A copy in which every identifier is replaced."""
     if isinstance(value, dict):
         return {k: REDACTED if k in _IDENTIFIERS and v is not None else redact(v) for k, v in value.items()}
-    if isinstance(value, bytes | np.ndarray):  # a file, or a tensor
+    if isinstance(value, bytes) or (isinstance(value, np.ndarray) and value.dtype == np.uint8):  # a file, or pixels
         return f"[{len(value) if isinstance(value, bytes) else value.nbytes} bytes]"
     return [redact(v) for v in value] if isinstance(value, list) else value
