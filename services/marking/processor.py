@@ -44,7 +44,8 @@ def make_processor(argument: Any, spec: LanguageModelSpec, tokenizer: Tokenizer)
     scheme = marking.scheme(argument["scheme"])
     scheme.require(tokenizer, spec.vocabulary)
     key = marking.key(argument["key_id"])
-    marker = scheme.marker(tuple(argument["segments"]), key, argument["delta"])
+    strength = argument["delta"] * (argument["temperature"] or 1.0)  # logits come before temperature divides them
+    marker = scheme.marker(tuple(argument["segments"]), key, strength)
     return WatermarkProcessor(marker, metrics_of(scheme.name, scheme.version))
 
 
