@@ -23,13 +23,7 @@ class WatermarkFields(BaseModel):
     bits: str | None = Field(None, description="the message as characters 0 and 1, most significant first")
     label: str | None = Field(None, description="a short text the registry keeps; no personal data belongs in it")
     key_id: str | None = Field(None, description="the key; default: the current one")
-    delta: float | None = Field(
-        None,
-        gt=0,
-        le=20,
-        description="strength: by how much the log-odds of right tokens rise where the next one is drawn, whatever the "
-        "temperature; default: the scheme's",
-    )
+    delta: float | None = Field(None, gt=0, le=20, description="strength in logits; default: the scheme's")
 
 
 class GenerateRequest(BaseModel):

@@ -1,8 +1,7 @@
 """What this process marks with: schemes, keys, the registry of messages, and the operator's policy.
 
 The policy `request` marks the answers that ask for it. The policy `always` marks every answer with the server's own
-message and refuses requests that say anything about it. Either way a mark leans the distribution that is sampled from
-by the scheme's delta, whatever the temperature.
+message, refuses requests that say anything about it, and makes up for a high temperature, which would weaken the mark.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class Marking:
         except MarkingError as fault:
             raise as_input_error(fault, _FIELDS) from None
         delta = scheme.scheme.delta if payload.delta is None else payload.delta
-        return _argument(scheme, segments, self.key(payload.key_id), delta, asked)
+        return _argument(scheme, segments, self.key(payload.key_id), delta)
 
     def segments(self, scheme: LoadedScheme, payload: Payload) -> tuple[int, ...]:
         """A request's message as the segments to embed; a label is registered. Raises InputError, ApiError."""
@@ -165,7 +164,7 @@ class Marking:
             )
         message = self._policy_message(scheme.scheme.message_bits, asked)
         segments = scheme.scheme.encode(message, scheme.scheme.message_bits)
-        return _argument(scheme, segments, self.keys.current, scheme.scheme.delta, asked)
+        return _argument(scheme, segments, self.keys.current, scheme.scheme.delta * max(1.0, asked.temperature))
 
     def _policy_message(self, bits: int, asked: Asked | None) -> int:
         if self.settings.watermark_message != REGISTERED:
@@ -206,15 +205,12 @@ def _encoded(scheme: LoadedScheme, message: int, bits: int) -> tuple[int, ...]:
         raise as_input_error(fault, _FIELDS) from None
 
 
-def _argument(
-    scheme: LoadedScheme, segments: tuple[int, ...], key: MarkingKey, delta: float, asked: Asked
-) -> dict[str, Any]:
+def _argument(scheme: LoadedScheme, segments: tuple[int, ...], key: MarkingKey, delta: float) -> dict[str, Any]:
     return {
         "scheme": f"{scheme.name}:{scheme.version}",
         "segments": list(segments),
         "key_id": key.id,
         "delta": delta,
-        "temperature": asked.temperature,
     }
 
 

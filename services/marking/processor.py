@@ -44,8 +44,7 @@ def make_processor(argument: Any, spec: LanguageModelSpec, tokenizer: Tokenizer)
     scheme = marking.scheme(argument["scheme"])
     scheme.require(tokenizer, spec.vocabulary)
     key = marking.key(argument["key_id"])
-    strength = argument["delta"] * (argument["temperature"] or 1.0)  # logits come before temperature divides them
-    marker = scheme.marker(tuple(argument["segments"]), key, strength)
+    marker = scheme.marker(tuple(argument["segments"]), key, argument["delta"])
     return WatermarkProcessor(marker, metrics_of(scheme.name, scheme.version))
 
 

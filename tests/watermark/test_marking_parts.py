@@ -212,9 +212,7 @@ def test_the_argument_that_travels_to_vllm_names_the_key_and_never_holds_it(mark
     artifact = open_artifact(LLM)
     spec, tokenizer = read_spec(artifact), Tokenizer.from_file(artifact.file("tokenizer.json"))
     arguments = REGISTRY.resolve({"watermark": {"message": 77, "key_id": "old"}}, ASKED)
-    assert arguments == {
-        "watermark": {"scheme": f"{SCHEME}:1", "segments": [77], "key_id": "old", "delta": 6.0, "temperature": 1.0}
-    }
+    assert arguments == {"watermark": {"scheme": f"{SCHEME}:1", "segments": [77], "key_id": "old", "delta": 6.0}}
     processors = REGISTRY.make(arguments, spec, tokenizer)
     request = GenerationRequest(prompt=(5,), max_tokens=200, processors=processors)
     travelling = json.loads(json.dumps(sampling_arguments(request, spec)["extra_args"]))
@@ -271,16 +269,3 @@ def test_the_registrys_password_is_not_shown() -> None:
 
 def test_messages_do_not_reach_the_payload_log() -> None:
     assert redact({"prompt": "x", "watermark": {"message": 7}}) == {"prompt": "x", "watermark": "[redacted]"}
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0, 1.7])
-def test_delta_is_the_lean_of_the_distribution_that_is_sampled_from(marking: Any, temperature: float) -> None:
-    """log-odds of right against wrong tokens rise by delta after the temperature has divided the logits."""
-    artifact = open_artifact(LLM)
-    spec, tokenizer = read_spec(artifact), Tokenizer.from_file(artifact.file("tokenizer.json"))
-    asked = Asked(200, temperature, Subject(LLM, "1", "sha256:0"))
-    (processor,) = REGISTRY.make(REGISTRY.resolve({"watermark": {"message": 77, "delta": 3.0}}, asked), spec, tokenizer)
-    logits = np.zeros(spec.vocabulary, np.float32)
-    processor(range(5), list(range(20, 40)), logits)
-    drawn = logits / (temperature or 1.0)
-    assert sorted({round(float(one), 4) for one in drawn}) == [-3.0, 0.0]
