@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import httpx
 
 from benchmarks.cpu import ServerCpu, descendants
 from benchmarks.report import DOCS, machine_lines, replace_measured, table
-from benchmarks.server import Gateway, gateway, use_own_store
+from benchmarks.server import HOME, Gateway, gateway, use_own_store
 
 CALLERS = 16
 MIB = 2**20
@@ -57,9 +58,9 @@ def _images() -> list[str]:
 
 
 def _texts() -> list[str]:
-    from pressroom.bundled_llm import press_twins
+    from benchmarks.llm_contenders import artifact
 
-    return [stored.name for stored in press_twins()]
+    return [artifact("int8").parent.name]
 
 
 def _stored(family: str) -> Callable[[], list[str]]:
@@ -96,7 +97,8 @@ ROUTES = {  # of the artifacts' examples
 def measure(family: str, names: list[str], seconds: float) -> Footprint:
     """Start the family, load it, read what it took."""
     requests = [request for name in names for request in _examples(name)]
-    with gateway({"PRESSROOM_MODELS": ",".join(names)}, family) as server:
+    settings = {"PRESSROOM_MODELS": ",".join(names), **(_keyed() if family == "watermark" else {})}
+    with gateway(settings, family) as server:
         cpu = ServerCpu(server.pid)
         ready = cpu.read()
         started = _resident(server)
@@ -132,9 +134,18 @@ def _examples(name: str) -> list[tuple[str, dict[str, Any]]]:
     from export.artifact import EXAMPLE, open_artifact
 
     artifact = open_artifact(name)
+    if EXAMPLE not in artifact.manifest.files:  # an adapter: served with its backbone
+        return []
     request = artifact.read_json(EXAMPLE)["request"]
     route = ROUTES[artifact.manifest.family].format(**request)
     return [(route, {**request, "model": name})]
+
+
+def _keyed() -> dict[str, str]:
+    """Settings of a server that reads watermarks: a key of its own, and as many texts as come."""
+    file = HOME / "footprint-keys.toml"
+    file.write_text(f'current = "a"\n[[keys]]\nid = "a"\nsecret = "{secrets.token_hex(16)}"\n')
+    return {"PRESSROOM_WATERMARK_KEYS_FILE": str(file), "PRESSROOM_WATERMARK_DECODES_PER_MINUTE": "0"}
 
 
 def _bytes(name: str) -> int:

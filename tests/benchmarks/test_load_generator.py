@@ -143,4 +143,4 @@ def test_served_forecasts_have_the_official_programs_errors():
         [sys.executable, "-m", "benchmarks.accuracy"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count(" yes") == 4
+    assert run.stdout.count(" yes") == 10

@@ -64,11 +64,6 @@ class Host:
         """A command that runs on this host."""
         return ("ip", "netns", "exec", self.name, *command)
 
-    def processes(self) -> list[int]:
-        """Ids of all that runs on this host."""
-        done = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=False)
-        return [int(pid) for pid in done.stdout.split()]
-
     def _make(self) -> None:
         gateway = f"10.231.{self.number}.1"
         run("ip", "netns", "add", self.name)

@@ -5,9 +5,7 @@ Whatever becomes of one replica, a client with retries loses nothing, the alert 
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from typing import Any
 import etth1
 import httpx
 import numpy as np
+import psutil
 import pytest
 import yaml
 from hosts import ADDRESS, PORT, Host, Service, hosts, usable
@@ -59,11 +58,13 @@ class Replica:
 
     def kill(self) -> None:
         """All of its processes at once, as when a node loses power."""
-        for pid in self.host.processes():
-            os.kill(pid, signal.SIGKILL)
-        if self.process is not None:
-            self.process.wait()
-            self.process = None
+        if self.process is None:
+            return
+        one = psutil.Process(self.process.pid)
+        for process in [one, *one.children(recursive=True)]:
+            process.kill()
+        self.process.wait()
+        self.process = None
 
 
 @dataclass(eq=False)
