@@ -109,6 +109,7 @@ def start_server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -
         yield start
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `-n` (pytest-xdist, loadgroup) a folder's tests stay in one process, and so do its servers."""
     folder = Path(__file__).parent
