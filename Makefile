@@ -34,7 +34,7 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint k8s-tools
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # What the tests of k8s/ need besides kubectl and promtool: a scanner, in an environment of its own as it pins many
 # libraries, and published models of custom resources. Without npm those tests are skipped.

@@ -109,14 +109,6 @@ def start_server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -
         yield start
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n` (pytest-xdist, loadgroup) a folder's tests stay in one process, and so do its servers."""
-    folder = Path(__file__).parent
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(folder).parts[0]))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Show the log of every server a failed test used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -28,8 +29,7 @@ def built(overlay: str, *components: str) -> list[Object]:
     """What `kubectl kustomize` makes of an overlay with these components."""
     if not components:
         return _build(K8S / "overlays" / overlay)
-    folder = K8S / f".test-{overlay}-{'-'.join(components)}"
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = K8S / f".test-{os.getpid()}"
     folder.mkdir()
     try:
         document = {"resources": [f"../overlays/{overlay}"], "components": [f"../components/{c}" for c in components]}
