@@ -87,6 +87,11 @@ class TensorSpec(_Frozen):
     optional: bool = False
 
 
+def document(name: str, meaning: str) -> TensorSpec:
+    """A JSON document as one BYTES element: how requests travel that are no tensors."""
+    return TensorSpec(name=name, dtype="BYTES", shape=[1], unit="1", meaning=meaning, range="UTF-8")
+
+
 class Signature(_Frozen):
     """Inputs and outputs of the served model, in raw units."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from export.artifact import FileEntry, Manifest, Official, Paper, Runtime, Signature, Source, TensorSpec
+from export.artifact import FileEntry, Manifest, Official, Paper, Runtime, Signature, Source, TensorSpec, document
 from export.detect_source import Kind
 from export.onnx_graph import OPSET
 from models.clipself.pipeline.engine import VISION
@@ -57,10 +57,6 @@ class DetectFacts:
         )
 
 
-def _document(name: str, meaning: str) -> TensorSpec:
-    return TensorSpec(name=name, dtype="BYTES", shape=[1], unit="1", meaning=meaning, range="UTF-8")
-
-
 _IMAGE = TensorSpec(
     name="image",
     dtype="UINT8",
@@ -72,10 +68,10 @@ _IMAGE = TensorSpec(
 )
 SIGNATURE = Signature(
     inputs=[
-        _document("request", "JSON, the body of /v1/regions, detect, segment or classify, with the field task"),
+        document("request", "JSON, the body of /v1/regions, detect, segment or classify, with the field task"),
         _IMAGE,
     ],
-    outputs=[_document("response", "JSON, the answer of that route")],
+    outputs=[document("response", "JSON, the answer of that route")],
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from export.artifact import FileEntry, Manifest, Metric, Official, Paper, Runtime, Signature, Source, TensorSpec
+from export.artifact import FileEntry, Manifest, Metric, Official, Paper, Runtime, Signature, Source, document
 from models.motor.config import MotorConfig
 from models.motor.spec import EhrSpec
 
@@ -22,13 +22,9 @@ PAPER = Paper(
 )
 
 
-def _document(name: str, meaning: str) -> TensorSpec:
-    return TensorSpec(name=name, dtype="BYTES", shape=[1], unit="1", meaning=meaning, range="UTF-8")
-
-
 SIGNATURE = Signature(
-    inputs=[_document("request", "JSON, the body of /v1/ehr/predict")],
-    outputs=[_document("response", "JSON, the answer of that route")],
+    inputs=[document("request", "JSON, the body of /v1/ehr/predict")],
+    outputs=[document("response", "JSON, the answer of that route")],
 )
 
 

@@ -14,7 +14,7 @@ from export.artifact import (
     Runtime,
     Signature,
     Source,
-    TensorSpec,
+    document,
 )
 from models.dna_gpt.detector import DetectorSpec
 
@@ -38,13 +38,9 @@ OFFICIAL_NAMES = {
 }
 
 
-def _document(name: str, meaning: str) -> TensorSpec:
-    return TensorSpec(name=name, dtype="BYTES", shape=[1], unit="1", meaning=meaning, range="UTF-8")
-
-
 SIGNATURE = Signature(
-    inputs=[_document("request", "JSON, the body of /v1/text/detect")],
-    outputs=[_document("response", "JSON, the answer of that route")],
+    inputs=[document("request", "JSON, the body of /v1/text/detect")],
+    outputs=[document("response", "JSON, the answer of that route")],
 )
 
 

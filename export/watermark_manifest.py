@@ -15,7 +15,7 @@ from export.artifact import (
     Runtime,
     Signature,
     Source,
-    TensorSpec,
+    document,
 )
 from export.watermark_text import ProxyText
 from models.balance_marking.scheme import MarkingScheme
@@ -43,13 +43,9 @@ OFFICIAL_NAMES = {
 }
 
 
-def _document(name: str, meaning: str) -> TensorSpec:
-    return TensorSpec(name=name, dtype="BYTES", shape=[1], unit="1", meaning=meaning, range="UTF-8")
-
-
 SIGNATURE = Signature(
-    inputs=[_document("request", "JSON, the body of /v1/watermark/generate, /decode or /verify")],
-    outputs=[_document("response", "JSON, the answer of that route")],
+    inputs=[document("request", "JSON, the body of /v1/watermark/generate, /decode or /verify")],
+    outputs=[document("response", "JSON, the answer of that route")],
 )
 
 

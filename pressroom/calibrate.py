@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pressroom.export_text_detect import answer_example, local_settings
-from pressroom.output import console, print_json, print_table, progress_bar
+from pressroom.output import console, identity, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
     from export.progress import Report
@@ -186,10 +186,6 @@ def _as_json(stored: Stored, thresholds: Sequence[Threshold]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
-        "tag": stored.tag,
-        "name": stored.name,
-        "version": stored.version,
-        "digest": stored.digest,
-        "unchanged": stored.unchanged,
+        **identity(stored),
         "thresholds": [asdict(one) for one in thresholds],
     }

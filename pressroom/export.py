@@ -18,7 +18,7 @@ from pressroom.export_text_detect import EXAMPLE as DETECT_EXAMPLE
 from pressroom.export_text_detect import text_detect
 from pressroom.export_watermark import EXAMPLE as WATERMARK_EXAMPLE
 from pressroom.export_watermark import watermark
-from pressroom.output import console, print_json, progress_bar
+from pressroom.output import console, identity, print_json, progress_bar, stored_line
 
 if TYPE_CHECKING:
     from export.forecast import Pressed
@@ -146,7 +146,7 @@ def bundled(text: Text = False, images: Images = False, plugins: Plugins = False
         print_json([{"tag": s.tag, "digest": s.digest, "unchanged": s.unchanged} for s in found])
         return
     for stored in found:
-        console().print(f"{stored.tag}  {stored.digest}  {_state(stored.unchanged)}", markup=False)
+        console().print(stored_line(stored), markup=False)
 
 
 def register(app: typer.Typer) -> None:
@@ -171,7 +171,7 @@ def _show(pressed: Pressed, as_json: bool) -> None:
         return
     certificate, stored = pressed.certificate, pressed.stored
     lines = [
-        f"{stored.tag}  {stored.digest}  {_state(stored.unchanged)}",
+        stored_line(stored),
         f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
         f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
         *(f"{m.name} {m.value} on {m.data}, {m.split} [{m.origin}]" for m in pressed.metrics),
@@ -183,17 +183,9 @@ def _show(pressed: Pressed, as_json: bool) -> None:
 def _as_json(pressed: Pressed) -> dict[str, Any]:
     stored, certificate = pressed.stored, pressed.certificate
     return {
-        "name": stored.name,
-        "version": stored.version,
-        "tag": stored.tag,
-        "digest": stored.digest,
-        "unchanged": stored.unchanged,
+        **identity(stored),
         "certificate": certificate,
         "metrics": [metric.model_dump() for metric in pressed.metrics],
         "hyper_parameter_origins": pressed.origins,
         "notes": pressed.notes,
     }
-
-
-def _state(unchanged: bool) -> str:
-    return "unchanged" if unchanged else "stored"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pressroom.output import console, print_json, progress_bar
+from pressroom.output import console, identity, print_json, progress_bar, stored_line
 
 if TYPE_CHECKING:
     from export.detect import Pressed
@@ -85,7 +85,7 @@ def detect(
 def _show(pressed: Pressed) -> None:
     certificate, stored = pressed.certificate, pressed.stored
     lines = [
-        f"{stored.tag}  {stored.digest}  {'unchanged' if stored.unchanged else 'stored'}",
+        stored_line(stored),
         f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
         f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
         f"licence: {pressed.licence}",
@@ -97,11 +97,7 @@ def _show(pressed: Pressed) -> None:
 def _as_json(pressed: Pressed) -> dict[str, Any]:
     stored = pressed.stored
     return {
-        "name": stored.name,
-        "version": stored.version,
-        "tag": stored.tag,
-        "digest": stored.digest,
-        "unchanged": stored.unchanged,
+        **identity(stored),
         "certificate": pressed.certificate,
         "licence": pressed.licence,
         "notes": pressed.notes,

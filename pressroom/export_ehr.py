@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pressroom.output import console, print_json, progress_bar
+from pressroom.output import console, print_json, progress_bar, stored_line
 
 EXAMPLE = """\b
 Example:
@@ -76,7 +76,7 @@ def ehr(
         return
     invariant = certificate["prefix_invariance"]
     lines = [
-        f"{stored.tag}  {stored.digest}  {_state(stored.unchanged)}",
+        stored_line(stored),
         f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
         f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
         f"prefix invariance: {invariant['verdict']}, {invariant['patients']} patients, "
@@ -108,9 +108,4 @@ def ehr_adapter(files: Files, as_json: AsJson = False) -> None:
         )
         return
     for adapter in found:
-        line = f"{adapter.stored.tag}  {adapter.stored.digest}  {_state(adapter.stored.unchanged)}"
-        console().print(line, markup=False, soft_wrap=True)
-
-
-def _state(unchanged: bool) -> str:
-    return "unchanged" if unchanged else "stored"
+        console().print(stored_line(adapter.stored), markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pressroom.output import console, print_json, print_table, progress_bar
+from pressroom.output import console, identity, print_json, print_table, progress_bar, stored_line
 
 if TYPE_CHECKING:
     from export.llm import Pressed
@@ -62,8 +62,7 @@ def llm(
 
 def _show(pressed: Pressed) -> None:
     certificate, stored = pressed.certificate, pressed.stored
-    state = "unchanged" if stored.unchanged else "stored"
-    console().print(f"{stored.tag}  {stored.digest}  {state}", markup=False, soft_wrap=True)
+    console().print(stored_line(stored), markup=False, soft_wrap=True)
     print_table(("against transformers, float32", "found", "bound"), figures(certificate, certificate["tolerance"]))
     lines = [
         *(f"{m.name} {m.value:g} on {m.data}, {m.split} [{m.origin}]" for m in pressed.metrics),
@@ -91,11 +90,7 @@ def figures(found: dict[str, Any], bounds: dict[str, Any]) -> list[list[str]]:
 def _as_json(pressed: Pressed) -> dict[str, Any]:
     stored = pressed.stored
     return {
-        "name": stored.name,
-        "version": stored.version,
-        "tag": stored.tag,
-        "digest": stored.digest,
-        "unchanged": stored.unchanged,
+        **identity(stored),
         "certificate": pressed.certificate,
         "metrics": [metric.model_dump() for metric in pressed.metrics],
         "notes": pressed.notes,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pressroom.output import console, print_json, print_table, progress_bar
+from pressroom.output import console, identity, print_json, print_table, progress_bar, stored_line
 
 if TYPE_CHECKING:
     from export.text_detect import Pressed, Served
@@ -149,8 +149,7 @@ def _number(value: float | None) -> str:
 
 def _show(pressed: Pressed) -> None:
     stored, proof = pressed.stored, pressed.certificate
-    state = "unchanged" if stored.unchanged else "stored"
-    console().print(f"{stored.tag}  {stored.digest}  {state}", markup=False, soft_wrap=True)
+    console().print(stored_line(stored), markup=False, soft_wrap=True)
     print_table(HEADINGS, rows(findings_of(proof), proof["tolerance"]["atol"]))
     console().print(
         f"no threshold yet, so every verdict is inconclusive: pressroom calibrate text-detect --name {stored.name}",
@@ -162,11 +161,7 @@ def _show(pressed: Pressed) -> None:
 def _as_json(pressed: Pressed) -> dict[str, Any]:
     stored = pressed.stored
     return {
-        "name": stored.name,
-        "version": stored.version,
-        "tag": stored.tag,
-        "digest": stored.digest,
-        "unchanged": stored.unchanged,
+        **identity(stored),
         "certificate": pressed.certificate,
         "settings": pressed.spec.as_settings(),
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pressroom.output import console, print_json, print_table, progress_bar
+from pressroom.output import console, identity, print_json, print_table, progress_bar, stored_line
 
 if TYPE_CHECKING:
     from export.watermark import Pressed
@@ -98,8 +98,7 @@ def _show(pressed: Pressed) -> None:
     from export.watermark_parity import Finding
 
     stored, example = pressed.stored, pressed.example["response"]
-    state = "unchanged" if stored.unchanged else "stored"
-    console().print(f"{stored.tag}  {stored.digest}  {state}", markup=False, soft_wrap=True)
+    console().print(stored_line(stored), markup=False, soft_wrap=True)
     print_table(HEADINGS, rows([Finding(**one) for one in pressed.certificate["cases"]]))
     console().print(
         f"a text of its generator: embedded {pressed.example['embedded']}, read {example['message']}, "
@@ -112,11 +111,7 @@ def _show(pressed: Pressed) -> None:
 def _as_json(pressed: Pressed) -> dict[str, object]:
     stored = pressed.stored
     return {
-        "name": stored.name,
-        "version": stored.version,
-        "tag": stored.tag,
-        "digest": stored.digest,
-        "unchanged": stored.unchanged,
+        **identity(stored),
         "certificate": pressed.certificate,
         "scheme": pressed.scheme.as_settings(),
         "example": pressed.example,

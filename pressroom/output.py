@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from export.progress import Report
+    from export.store import Stored
 
 PLAIN_WIDTH = 400  # columns when the output is a file or a pipe: one line a row, never folded
 
@@ -40,6 +41,17 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     console().print(table)
+
+
+def identity(stored: Stored) -> dict[str, Any]:
+    """What --json says of a pressed artifact, whatever its family."""
+    names = ("name", "version", "tag", "digest", "unchanged")
+    return {name: getattr(stored, name) for name in names}
+
+
+def stored_line(stored: Stored) -> str:
+    """Which artifact it became, and whether it was there already."""
+    return f"{stored.tag}  {stored.digest}  {'unchanged' if stored.unchanged else 'stored'}"
 
 
 def fail(message: str, hint: str, status: int, *, as_json: bool) -> int:
