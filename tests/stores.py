@@ -13,7 +13,7 @@ import pytest
 from live_server import clean_environment
 
 _KEPT = "PRESSROOM_TEST_STORES"  # a folder: stores made there are found again by the next run
-_TESTS = Path(__file__).parent
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 def shared_store(factory: pytest.TempPathFactory, name: str, press: Callable[[Path], None]) -> Path:
@@ -32,10 +32,11 @@ def shared_store(factory: pytest.TempPathFactory, name: str, press: Callable[[Pa
 
 
 def run_press(home: Path, script: str, *arguments: str) -> None:
-    """A Python script that fills the store, in a process of its own."""
+    """A Python script that fills the store, in a process of its own; it may import what lies in tests/."""
+    last = "import sys; sys.path.append('tests')"  # after the root: tests/models is not models
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, '.')\n{script}", *arguments],
-        env=clean_environment(home), cwd=_TESTS, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", f"{last}\n{script}", *arguments],
+        env=clean_environment(home), cwd=_ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 

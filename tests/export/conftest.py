@@ -50,12 +50,6 @@ def home(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "home"
 
 
-@pytest.fixture(scope="session")
-def bundled_home(pressed_home: Path) -> Path:
-    """A BENTOML_HOME that holds the two bundled checkpoints; tests must not change it."""
-    return pressed_home
-
-
 @pytest.fixture(scope="module")
 def llm_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An empty BENTOML_HOME for a file's language models, pressed in this process."""
@@ -65,16 +59,16 @@ def llm_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def bundled_store(bundled_home: Path) -> Iterator[Path]:
+def bundled_store(pressed_home: Path) -> Iterator[Path]:
     """The pressed bundled checkpoints for code run in this process."""
-    with _store_at(bundled_home):
-        yield bundled_home
+    with _store_at(pressed_home):
+        yield pressed_home
 
 
 @pytest.fixture
-def copied_home(bundled_home: Path, tmp_path: Path) -> Iterator[Path]:
+def copied_home(pressed_home: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy of the bundled store that may be damaged; it is this process's store as well."""
-    shutil.copytree(bundled_home, tmp_path / "copy")
+    shutil.copytree(pressed_home, tmp_path / "copy")
     with _store_at(tmp_path / "copy"):
         yield tmp_path / "copy"
 

@@ -121,11 +121,11 @@ def test_cards_graph_is_fixed_to_its_columns() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_path_of_this_machine_is_in_any_file(name: str, bundled_home: Path) -> None:
+def test_no_path_of_this_machine_is_in_any_file(name: str, pressed_home: Path) -> None:
     artifact = open_artifact(name)
     for file in artifact.path.iterdir():
         content = file.read_bytes()
-        for place in (ROOT, Path.home(), bundled_home, Path("/usr/lib"), Path("site-packages")):
+        for place in (ROOT, Path.home(), pressed_home, Path("/usr/lib"), Path("site-packages")):
             assert str(place).encode() not in content or len(str(place)) < 4, f"{place} in {file.name}"
 
 
@@ -140,8 +140,8 @@ def test_the_same_network_becomes_the_same_bytes_in_another_process(tmp_path: Pa
     assert (tmp_path / "again.onnx").read_bytes() == stored.read_bytes()
 
 
-def test_pressing_again_finds_the_work_done(pressroom: Run, bundled_home: Path) -> None:
-    again = pressroom(bundled_home, "export", "bundled", "--json")
+def test_pressing_again_finds_the_work_done(pressroom: Run, pressed_home: Path) -> None:
+    again = pressroom(pressed_home, "export", "bundled", "--json")
     found = json.loads(again.stdout)
     assert [(entry["tag"], entry["unchanged"]) for entry in found] == [
         ("itransformer-etth1:1", True),

@@ -65,8 +65,8 @@ def test_a_refusal_with_json_is_json(pressroom: Run, tmp_path: Path) -> None:
     assert "\nhint: " in done.stderr
 
 
-def test_verify_repeats_the_certificate(pressroom: Run, bundled_home: Path) -> None:
-    done = pressroom(bundled_home, "verify", "card-etth1")
+def test_verify_repeats_the_certificate(pressroom: Run, pressed_home: Path) -> None:
+    done = pressroom(pressed_home, "verify", "card-etth1")
     assert done.returncode == 0, done.stderr
     heading, *rows = done.stdout.splitlines()
     assert heading.split() == ["output", "case", "shape", "graph", "pipeline", "tolerance", "verdict"]

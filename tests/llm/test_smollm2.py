@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import LiveServer, clean_environment, running_server
+from live_server import LiveServer, running_server
+from stores import run_press, shared_store
 from text_server import CHAT, COMPLETIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,14 +28,7 @@ AT_ONCE = 8  # requests that share steps, as they do in life
 
 @pytest.fixture(scope="module")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    kept = os.environ.get("PRESSROOM_TEST_SMOLLM2_HOME")  # saves a developer the minutes it takes
-    home = Path(kept) if kept else tmp_path_factory.mktemp("smollm2")
-    if not (home / "models" / NAME).exists():
-        done = subprocess.run(
-            [sys.executable, "-c", _PRESS],
-            env=clean_environment(home), cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+    home = shared_store(tmp_path_factory, "smollm2", lambda home: run_press(home, _PRESS))
     settings = {"PRESSROOM_LLM_CONTEXT": "512", "PRESSROOM_LLM_SLOTS": str(AT_ONCE), "PRESSROOM_MODELS": NAME}
     with running_server(home, tmp_path_factory.mktemp("log") / "server.log", environment=settings) as server:
         yield server

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from prune_jobs import MakeJob
 from tiny_models import tiny_folder, tiny_text
-
-from export.prune_plan import PruneJob
 
 
 @pytest.fixture(autouse=True)
@@ -28,25 +27,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_text(folder / "calibration.txt", slice(40, 80))
     tiny_text(folder / "evaluation.txt", slice(80, 120))
     return folder
-
-
-class MakeJob:
-    """make_job(out, **settings) -> a job on the tiny model with few short windows."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, out: Path, **settings: object) -> PruneJob:
-        few: dict[str, object] = {
-            "model": str(self.folder / "model"),
-            "calibration": self.folder / "calibration.txt",
-            "evaluation": self.folder / "evaluation.txt",
-            "windows": 4,
-            "tokens": 32,
-            "evaluation_windows": 4,
-            "speed": False,
-        }
-        return PruneJob(out=out, **(few | settings))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import MakeJob
+from prune_jobs import MakeJob
 from tiny_models import CHANNELS, GROUPS, HEADS, LAYERS, VOCABULARY, WIDTH, tiny_network
 from torch import Tensor, nn
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import MakeJob
 from live_server import clean_environment
+from prune_jobs import MakeJob
 from tiny_models import tiny_folder
 
 from export.prune import prune

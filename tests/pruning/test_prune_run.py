@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MakeJob
+from prune_jobs import MakeJob
 from safetensors.torch import load_file, save_file
 from tiny_models import LAYERS, tiny_folder
 from torch import Tensor

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MakeJob
+from prune_jobs import MakeJob
 from tiny_models import tiny_folder
 from typer.testing import CliRunner
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from detecting import DETECTOR, Store, numbered
 from live_server import LiveServer, clean_environment, free_ports, running_server
+from stores import shared_store
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "data" / "text" / "wikitext2_calibration.txt"
@@ -32,19 +32,19 @@ WORDS, TEXTS = (24, 28, 32, 36), 40
 @pytest.fixture(scope="session")
 def detector_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME with tiny-fp32 and the detector, made by the command line. Shared: read it, copy it."""
-    kept = os.environ.get("PRESSROOM_TEST_DETECTOR_HOME")  # saves a developer half a minute
-    home = Path(kept) if kept else tmp_path_factory.mktemp("detector")
-    if (home / "models" / DETECTOR / "2").exists():
-        return home
-    shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
-    sizes = ["--fewest-words", "20", "--fewest-distinct", "10", "--regenerations", "2", "--most-words", "40"]
-    sides = [f"--{side}={file}" for side, file in write_corpora(tmp_path_factory.mktemp("corpora")).items()]
-    pressroom(
-        home,
-        ["export", "text-detect", "--generator", "tiny-fp32", "--name", DETECTOR, *sizes],
-        ["calibrate", "text-detect", "--name", DETECTOR, "--fpr", "0.1", *sides],
-    )
-    return home
+
+    def press(home: Path) -> None:
+        shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
+        sizes = ["--fewest-words", "20", "--fewest-distinct", "10", "--regenerations", "2", "--most-words", "40"]
+        sizes += ["--white-box", "curvature"]
+        sides = [f"--{side}={file}" for side, file in write_corpora(tmp_path_factory.mktemp("corpora")).items()]
+        pressroom(
+            home,
+            ["export", "text-detect", "--generator", "tiny-fp32", "--name", DETECTOR, *sizes],
+            ["calibrate", "text-detect", "--name", DETECTOR, "--fpr", "0.1", *sides],
+        )
+
+    return shared_store(tmp_path_factory, "detector", press)
 
 
 def pressroom(home: Path, *commands: list[str]) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import LiveServer, StartServer, clean_environment, running_server
+from live_server import LiveServer, StartServer, running_server
 from marked_server import SECRETS
+from stores import run_press, shared_store
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # BentoML's own, when its services are imported
@@ -31,15 +29,12 @@ press(WatermarkJob(generator="tiny-fp32", name="tiny-mark", settings={
 @pytest.fixture(scope="session")
 def mark_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME with tiny-fp32 and tiny-mark, its scheme. Shared, never changed."""
-    kept = os.environ.get("PRESSROOM_TEST_MARK_HOME")
-    home = Path(kept) if kept else tmp_path_factory.mktemp("tiny-mark")
-    if not (home / "models" / "tiny-mark").exists():
+
+    def press(home: Path) -> None:
         shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
-        done = subprocess.run(
-            [sys.executable, "-c", _PRESS], env=clean_environment(home), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    return home
+        run_press(home, _PRESS)
+
+    return shared_store(tmp_path_factory, "tiny-mark", press)
 
 
 @pytest.fixture(scope="session")
