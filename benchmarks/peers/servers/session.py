@@ -1,8 +1,8 @@
 """The model every peer's program serves: one ONNX graph in onnxruntime, the session options Pressroom uses.
 
-PEER_MODEL names a JSON file that describes it: `name`, `graph`, `inputs` and `outputs` (name, dtype, shape of one row),
-`max_batch_rows` and `max_delay_ms`; PEER_PORT is where to listen. In the environment, because some peers start processes
-of their own that load the model. Imports numpy and onnxruntime only: it runs in every peer's environment.
+PEER_MODEL names a JSON file that describes it: `name`, `graph`, `inputs`, `outputs` (name, dtype, shape of one row),
+`max_batch_rows` and `max_delay_ms`; PEER_PORT is where to listen. In the environment, because some peers start
+processes of their own that load the model. Imports numpy and onnxruntime only: it runs in every peer's environment.
 
 Where a peer has no tensor format of its own, a request is one row: the inputs' bytes behind each other, in the order of
 the description; so is an answer.
