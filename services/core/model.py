@@ -27,6 +27,7 @@ from services.core.settings import Settings
 from services.core.tensors import Tensors
 
 Json = dict[str, Any]
+_TOLD = {"paper", "official", "source", "hyper_parameters", "request", "pipeline", "runtime", "files"}
 
 
 class ServedModel(ABC):
@@ -118,6 +119,15 @@ class ServedModel(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Finish accepted work and stop."""
+
+    def details(self) -> Json:
+        """What GET /v1/models/{model} tells beyond the list: provenance, the whole certificate, a request to try."""
+        example = self.artifact.read_json(EXAMPLE)
+        return {
+            "manifest": self.artifact.manifest.model_dump(include=_TOLD),
+            "parity": self.certificate,
+            "example": {part: example[part] for part in ("request", "response")},
+        }
 
     def describe(self) -> Json:
         """The entry of GET /v1/models."""

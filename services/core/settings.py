@@ -60,6 +60,7 @@ class Settings(BaseModel):
     tls_cert: str = Field("", description="PEM certificate chain; with tls_key switches TLS on, HTTP and gRPC")
     tls_key: str = Field("", description="PEM private key")
     tls_client_ca: str = Field("", description="PEM authorities; client certificates are then required (mTLS)")
+    ui: bool = Field(True, description="the playground at /ui/, a page that asks this server's API")
     access_log: Literal["off", "errors", "all"] = Field(
         "errors", description="JSON access-log lines on standard output"
     )

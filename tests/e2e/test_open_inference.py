@@ -145,7 +145,7 @@ def test_v1_models_and_the_protocol_agree_on_what_is_served(server: LiveServer, 
         assert "scaler" not in entry["settings"]
         assert [tensor["name"] for tensor in entry["signature"]["outputs"]] == ["forecast"]
         for name in (entry["id"], f"{entry['id']}:{version}"):
-            assert server.get(f"/v1/models/{name}").json() == entry
+            assert server.get(f"/v1/models/{name}").json().items() >= entry.items()
 
 
 # --- inference

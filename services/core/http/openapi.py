@@ -37,7 +37,7 @@ _OPEN: tuple[_Row, ...] = (
 )
 _DOCUMENTS: tuple[_Row, ...] = (
     ("/v1/models", "What is served", "ModelList", _READ),
-    ("/v1/models/{model}", "One served model, `name` or `name:version`", "ModelEntry", _MODEL),
+    ("/v1/models/{model}", "One served model, `name` or `name:version`, in full", "ModelDetails", _MODEL),
     ("/v2", "The server and its protocol extensions", "ServerMetadata", _READ),
     ("/v2/health/live", "The process runs", "Live", (500,)),
     ("/v2/health/ready", "Models are loaded, verified and warm", "Ready", (500, 503)),

@@ -66,7 +66,8 @@ def _infer_request() -> Json:
     )
 
 
-def _model_entry() -> Json:
+def _model_entry(more: Json | None = None) -> Json:
+    """more: fields beside those of the list."""
     certificate = record({"verdict": TEXT, "max_abs": NUMBER, "tolerance": {"type": "object"}, "cases": WHOLE})
     spec = record({"name": TEXT, "dtype": TEXT, "shape": listed({"type": ["integer", "string"]})})
     texts = ("id", "owned_by", "version", "family", "architecture", "digest")
@@ -79,8 +80,14 @@ def _model_entry() -> Json:
             "certificate": certificate,
             "signature": record({"inputs": listed(spec), "outputs": listed(spec)}),
             "settings": {"type": "object"},
+            **(more or {}),
         }
     )
+
+
+def _model_details() -> Json:
+    example = record({"request": {"type": "object"}, "response": {"type": "object"}})
+    return _model_entry({"manifest": {"type": "object"}, "parity": {"type": "object"}, "example": example})
 
 
 _TENSOR = record({"name": TEXT, "datatype": TEXT, "shape": listed(WHOLE)})
@@ -100,6 +107,7 @@ def _command(parameters: Json) -> Json:
 SCHEMAS: dict[str, Json] = {
     "Error": _error(),
     "ModelEntry": _model_entry(),
+    "ModelDetails": _model_details(),
     "ModelList": record({"object": {"const": "list"}, "data": listed(ref("ModelEntry"))}),
     "ServerMetadata": record({"name": TEXT, "version": TEXT, "extensions": listed(TEXT)}),
     "Live": record({"live": FLAG}),

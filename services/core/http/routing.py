@@ -18,6 +18,7 @@ from services.core.oip.rest import OipRoutes
 from services.core.repository import Repository
 from services.core.serving import Serving
 from services.core.task import answer_task, stream_task
+from services.ui import pages
 
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_bytes()
 
@@ -41,6 +42,8 @@ def build_routes(serving: Serving) -> Routes:
         for task in family.tasks:
             routes.add("POST", task.route, _task(serving, family, task), envelope=task.envelope)
     OipRoutes(serving).register(routes)
+    if serving.settings.ui:
+        pages.register(routes)
     return routes
 
 
@@ -108,7 +111,8 @@ class SystemRoutes:
 
     async def model(self, exchange: Exchange, params: Params) -> Response:
         name, _, version = params["model"].partition(":")
-        return json_response(self._describe(self._repository.find(name, version or None)))
+        model = self._repository.find(name, version or None)
+        return json_response(self._describe(model) | await asyncio.to_thread(model.details))
 
     def _describe(self, model: ServedModel) -> dict[str, Any]:
         return {**model.describe(), "versions": self._repository.versions(model.name)}
