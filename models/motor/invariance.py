@@ -7,7 +7,6 @@ given later positions behind the answering one, must not look at them. Part of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -38,8 +37,7 @@ def with_future_positions(positions: Sequence[Position]) -> list[Position]:
     """The positions with copies of earlier ones behind them, a day apart."""
     last = positions[-1]
     later = [
-        replace(
-            positions[(3 * i) % len(positions)],
+        positions[(3 * i) % len(positions)]._replace(
             event=last.event + i,
             time=last.time + timedelta(days=i),
             age_days=last.age_days + i,

@@ -131,16 +131,17 @@ def _birth(value: Any, at: datetime, field: str) -> datetime:
 
 def _events(entries: list[Any], at: datetime, field: str) -> list[Event | None]:
     found = []
+    stamps: dict[str, datetime] = {}  # many events of a record share their moment
     for i, entry in enumerate(entries):
         try:
-            found.append(_event(entry, at))
+            found.append(_event(entry, at, stamps))
         except InputError as fault:
             place = f"{field}[{i}]" + (f".{fault.field}" if fault.field else "")
             raise InputError(fault.code, fault.message, field=place, hint=fault.hint) from None
     return found
 
 
-def _event(entry: Any, at: datetime) -> Event | None:
+def _event(entry: Any, at: datetime, stamps: dict[str, datetime]) -> Event | None:
     """One event, or None for a static one. Raises InputError with the place within the event."""
     if not isinstance(entry, dict) or entry.keys() - _EVENT_KEYS:
         raise InputError("invalid_request", "expected an event", hint=f"known: {', '.join(_EVENT)}")
@@ -148,13 +149,21 @@ def _event(entry: Any, at: datetime) -> Event | None:
         raise InputError("invalid_request", "the event has no time", field="time", hint=STAMP_HINT)
     time = entry["time"]
     made = Event(
-        at if time is None else same_clock(read_stamp(time, "time"), at, "time"),
+        at if time is None else _moment(time, at, stamps),
         code(entry.get("code"), "code"),
         finite(entry.get("numeric_value"), "numeric_value"),
         text(entry.get("text_value"), "text_value"),
         text(entry.get("unit"), "unit"),
     )
     return None if time is None else made
+
+
+def _moment(value: Any, at: datetime, stamps: dict[str, datetime]) -> datetime:
+    """An event's time in the record's clock; `stamps` holds those read before."""
+    found = stamps.get(value) if isinstance(value, str) else None
+    if found is None:
+        found = stamps[value] = same_clock(read_stamp(value, "time"), at, "time")
+    return found
 
 
 def _tasks(value: Any) -> list[str] | None:

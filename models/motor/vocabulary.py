@@ -15,22 +15,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.motor.values import values_of
 
 SECONDS_A_DAY = 86400.0
+Bag = tuple[tuple[int, ...], tuple[float, ...]]  # token ids, ascending, and their weights
+_NOTHING: Bag = ((), ())
 
 
 class DictionaryError(ValueError):
     """A dictionary cannot be used; the message says what is wrong with it."""
 
 
-@dataclass(frozen=True)
-class Event:
-    """One entry of a record, under MEDS names. time: without zone, all of one record in the same one."""
+class Event(NamedTuple):
+    """One entry of a record, under MEDS names. time: without zone, all of one record in the same one.
+
+    A tuple, as a record has thousands: they are made, compared and hashed in a third of a dataclass's time.
+    """
 
     time: datetime
     code: str
@@ -39,8 +43,7 @@ class Event:
     unit: str | None = None
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """One input position of the network; `event` is the index of the event it was made of."""
 
     event: int
@@ -57,6 +60,9 @@ class Ontology:
     def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
         self._parents = parents
         self._known: dict[str, frozenset[str]] = {}
+
+    def __contains__(self, code: str) -> bool:
+        return code in self._parents
 
     def ancestors(self, code: str) -> frozenset[str]:
         """The code and everything above it; a cycle in the map is walked once."""
@@ -83,39 +89,57 @@ class Vocabulary:
         self.codes = {str(e["code_string"]): i for i, e in enumerate(entries) if e.get("type") == "code"}
         self._values = values_of(entries)
         self.hierarchical = bool(dictionary.get("is_hierarchical", True))
+        self._code_bags: dict[str, Bag] = {}
         self._mean, self._std = _age_statistics(dictionary)
 
-    def bag(self, event: Event) -> tuple[list[int], list[float]]:
+    def bag(self, event: Event) -> Bag:
         """Token ids, ascending, and their weights; empty if nothing of the event is known."""
-        value_tokens = self._values.tokens(event.code, event.numeric_value, event.text_value, event.unit)
+        values = self._values.tokens(event.code, event.numeric_value, event.text_value, event.unit)
         if self._values.instead_of_code and (event.numeric_value is not None or event.text_value is not None):
-            found = dict.fromkeys(value_tokens, 1.0)
-        else:
-            found = self._code_tokens(event.code) | dict.fromkeys(value_tokens, 1.0)
-        return sorted(found), [found[token] for token in sorted(found)]
+            return _bag(dict.fromkeys(values, 1.0))
+        of_code = self._code_bag(event.code)
+        if not values:
+            return of_code
+        return _bag(dict(zip(*of_code, strict=True)) | dict.fromkeys(values, 1.0))
 
-    def _code_tokens(self, code: str) -> dict[int, float]:
-        names = self.ontology.ancestors(code) if self.hierarchical else (code,)
-        known = [self.codes[name] for name in names if name in self.codes]
-        return dict.fromkeys(known, _half(1 / len(known))) if known else {}
+    def _code_bag(self, code: str) -> Bag:
+        """Kept for codes that are known: callers may ask for any number of unknown ones."""
+        found = self._code_bags.get(code)
+        if found is None:
+            names = self.ontology.ancestors(code) if self.hierarchical else (code,)
+            known = [self.codes[name] for name in names if name in self.codes]
+            if not known:
+                return _NOTHING
+            found = _bag(dict.fromkeys(known, _half(1 / len(known))))
+            if code in self.codes or code in self.ontology:
+                self._code_bags[code] = found
+        return found
 
     def positions(self, events: Sequence[Event], birth: datetime, first: int = 0) -> list[Position]:
         """The positions of events in time order, from the event `first` on, which begins a day."""
-        found: list[Position] = []
+        kept: list[tuple[int, Event, Bag]] = []
         day, seen = None, set[int]()
         for i in range(first, len(events)):
             event = events[i]
-            if event.time.date() != day:
-                day, seen = event.time.date(), set()
-            tokens, weights = self.bag(event)
-            if not tokens or seen.issuperset(tokens):
+            if (date := event.time.date()) != day:
+                day, seen = date, set()
+            bag = self.bag(event)
+            if not bag[0] or seen.issuperset(bag[0]):
                 continue
-            seen.update(tokens)
-            age = (event.time - birth).total_seconds()
-            days = float(np.float32(age / SECONDS_A_DAY))
-            standardised = _half((age - self._mean) / self._std)
-            found.append(Position(i, event.time, tuple(tokens), tuple(weights), days, standardised))
-        return found
+            seen.update(bag[0])
+            kept.append((i, event, bag))
+        ages = np.array([(event.time - birth).total_seconds() for _, event, _ in kept])
+        days = (ages / SECONDS_A_DAY).astype(np.float32).tolist()
+        standardised = ((ages - self._mean) / self._std).astype(np.float16).tolist()
+        return [
+            Position(i, event.time, tokens, weights, days[n], standardised[n])
+            for n, (i, event, (tokens, weights)) in enumerate(kept)
+        ]
+
+
+def _bag(found: Mapping[int, float]) -> Bag:
+    tokens = tuple(sorted(found))
+    return tokens, tuple([found[token] for token in tokens])
 
 
 def position_before(positions: Sequence[Position], time: datetime) -> int | None:

@@ -169,11 +169,11 @@ def test_old_dictionaries_speak_of_one_code_s_values_and_of_minutes() -> None:
     assert made["age_stats"] == {"mean": 3600.0, "std": 1800.0}
     vocabulary = Vocabulary(json.loads(json.dumps(made)), Ontology({"D": ["A"]}))
     when = datetime(2000, 1, 1)
-    assert vocabulary.bag(Event(when, "D")) == ([0], [1.0])
-    assert vocabulary.bag(Event(when, "B", 4.99)) == ([1], [1.0])
-    assert vocabulary.bag(Event(when, "B", 5.0)) == ([2], [1.0])
-    assert vocabulary.bag(Event(when, "A", 5.0)) == ([], [])  # bins of another code
-    assert vocabulary.bag(Event(when, "C", None, "never")) == ([3], [1.0])
+    assert vocabulary.bag(Event(when, "D")) == ((0,), (1.0,))
+    assert vocabulary.bag(Event(when, "B", 4.99)) == ((1,), (1.0,))
+    assert vocabulary.bag(Event(when, "B", 5.0)) == ((2,), (1.0,))
+    assert vocabulary.bag(Event(when, "A", 5.0)) == ((), ())  # bins of another code
+    assert vocabulary.bag(Event(when, "C", None, "never")) == ((3,), (1.0,))
     assert len(modern_dictionary(DICTIONARY, 2, hierarchical=False)["vocab"]) == 2
 
 

@@ -130,9 +130,17 @@ def test_entries_of_newer_dictionaries_speak_of_one_property() -> None:
         },
         Ontology({}),
     )
-    assert vocabulary.bag(Event(BORN, "A", 1.0, "never", "mg"))[0] == [0, 2, 4, 5]
-    assert vocabulary.bag(Event(BORN, "A", None, "12.5", "MG"))[0] == [0, 3]
-    assert vocabulary.bag(Event(BORN, "A", None, None, "never"))[0] == [0]
+    assert vocabulary.bag(Event(BORN, "A", 1.0, "never", "mg"))[0] == (
+        0,
+        2,
+        4,
+        5,
+    )
+    assert vocabulary.bag(Event(BORN, "A", None, "12.5", "MG"))[0] == (
+        0,
+        3,
+    )
+    assert vocabulary.bag(Event(BORN, "A", None, None, "never"))[0] == (0,)
 
 
 @pytest.mark.parametrize(("length", "window"), [(1, 3), (127, 9), (128, 129), (300, 128), (400, 130)])
