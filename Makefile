@@ -50,9 +50,10 @@ image: setup
 	scripts/build_image.sh
 	$(BIN)/python -m pytest tests/k8s/test_image.py
 
-# The generated parts of docs/: settings, metrics, error codes, routes, commands, refusals.
+# The generated parts of docs/ (settings, metrics, error codes, routes, commands, refusals), then the site: out/site.
 docs: setup
 	$(BIN)/python scripts/generate_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	$(BIN)/python -m benchmarks.accuracy

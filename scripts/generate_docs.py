@@ -95,13 +95,16 @@ def _metric_row(metric: Any) -> list[str]:
 
 
 def errors() -> str:
-    """The closed list of error codes."""
+    """The closed list of error codes, with the client's exceptions."""
+    from pressroom_client._error_codes import BY_CODE
+
     from services.core.errors import CODES
 
-    return table(
-        ["code", "HTTP", "gRPC", "meaning"],
-        [[f"`{code}`", str(found.http), f"`{found.grpc}`", found.meaning] for code, found in CODES.items()],
-    )
+    rows = [
+        [f"`{code}`", str(found.http), f"`{found.grpc}`", found.meaning, f"`{BY_CODE[code].__name__}`"]
+        for code, found in CODES.items()
+    ]
+    return table(["code", "HTTP", "gRPC", "meaning", "Python client"], rows)
 
 
 def routes() -> str:

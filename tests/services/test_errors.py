@@ -28,7 +28,8 @@ def test_a_code_has_a_status_in_both_protocols_and_a_meaning(code: str) -> None:
 
 @every_code
 def test_a_code_is_documented_with_its_statuses(code: str) -> None:
-    (row,) = (line for line in (ROOT / "docs" / "api.md").read_text().splitlines() if line.startswith(f"| `{code}` |"))
+    lines = (ROOT / "docs" / "errors.md").read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith(f"| `{code}` |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1:4] == [str(CODES[code].http), f"`{CODES[code].grpc}`", CODES[code].meaning]
 
