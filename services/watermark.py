@@ -131,7 +131,11 @@ class WatermarkModel(ServedModel):
         self._desk.take(len(asked.texts), call)
         texts = await self._tokens(asked.texts)
         among = await asyncio.to_thread(self._candidates, asked)
-        read = [partial(self._reader.decode, ids, keys, asked.bits or bits, among, asked.top) for ids in texts]
+        shown = asked.texts if asked.marks else [None] * len(texts)
+        read = [
+            partial(self._reader.decode, ids, keys, asked.bits or bits, among, asked.top, text)
+            for ids, text in zip(texts, shown, strict=True)
+        ]
         return await self._desk.read([partial(self._counted, one) for one in read], call)
 
     async def _verify(self, request: Json, call: Call) -> list[Json]:

@@ -83,6 +83,7 @@ class DecodeRequest(BaseModel):
         None, description="look for these messages of one segment only; default: for all"
     )
     top: int | None = Field(None, ge=1, le=20, description="candidates listed a segment; default: 3")
+    return_marks: bool = Field(False, description="tell of every token what it says")
 
 
 class Candidate(BaseModel):
@@ -106,6 +107,18 @@ class SegmentReading(BaseModel):
     candidates: list[Candidate]
 
 
+class TokenMark(BaseModel):
+    """What one token says: text[start:end]."""
+
+    start: int
+    end: int
+    segment: int | None = Field(description="of the message, from 0; null: the token stands before what is marked")
+    available: bool | None = Field(
+        description="to the segment's likeliest message; by chance half of all tokens are. null: as above"
+    )
+    counted: bool = Field(description="false: the same pair of neighbours came earlier and has had its vote")
+
+
 class TextReading(BaseModel):
     """What one text says under the key that says most, corrected for the number of keys tried."""
 
@@ -119,6 +132,7 @@ class TextReading(BaseModel):
     keys_tried: int
     tokens: int
     segments: list[SegmentReading]
+    marks: list[TokenMark] | None = Field(None, description="with `return_marks`, in the text's order")
 
 
 class DecodeResponse(_Explained):

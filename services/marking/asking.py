@@ -25,6 +25,7 @@ class DecodeAsked:
     key_id: str | None
     candidates: Sequence[int] | str | None
     top: int
+    marks: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ def read_decode(request: Json, message_bits: int) -> DecodeAsked:
         key_id=read_key_id(fields),
         candidates=_candidates(fields, message_bits),
         top=fields.whole("top", 1, MOST_LISTED) or LISTED,
+        marks=fields.flag("return_marks"),
     )
     if asked.candidates is not None and bits is not None and bits > message_bits:
         expected = f"at most {message_bits}, because candidates are messages of one segment"

@@ -18,6 +18,7 @@ from services.marking.keys import MarkingKey
 from services.marking.payload import LARGEST_NUMBER
 from services.marking.registry import MessageRegistry
 from services.marking.scheme import LoadedScheme
+from services.marking.token_marks import token_marks
 
 Json = dict[str, Any]
 
@@ -52,9 +53,14 @@ class Reader:
         return found
 
     def decode(
-        self, ids: list[int], keys: Sequence[MarkingKey], bits: int, among: Sequence[int] | None, top: int
-    ) -> Json:
-        """What a text says, under the key that says most. bits: of the message."""
+        self, ids: list[int], keys: Sequence[MarkingKey], bits: int, among: Sequence[int] | None, top: int,
+        shown: str | None = None,
+    ) -> Json:  # fmt: skip
+        """What a text says, under the key that says most.
+
+        bits   of the message
+        shown  the text, where the answer shall tell what each token says
+        """
         segments = self.scheme.scheme.segments(bits)
         readings = [
             self.scheme.decoder(key, len(keys), top=top, threads=self.threads).read(ids, segments=segments, among=among)
@@ -63,6 +69,10 @@ class Reader:
         best = min(range(len(keys)), key=lambda at: readings[at].p_value)
         reading = readings[best]
         message = self._message(reading)
+        marks: Json = {}
+        if shown is not None:
+            spans = self.tokenizer.encode_with_spans(shown)[1]
+            marks["marks"] = token_marks(self.scheme, keys[best], reading.messages, ids, spans)
         return {
             "verdict": over_all([one.verdict for one in readings]),
             "p_value": best_of(reading.p_value, len(keys)),
@@ -74,6 +84,7 @@ class Reader:
             "keys_tried": len(keys),
             "tokens": len(ids),
             "segments": [_segment(one) for one in reading.segments],
+            **marks,
         }
 
     def verify(

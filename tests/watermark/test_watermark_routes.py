@@ -76,6 +76,24 @@ def test_a_message_of_two_segments_comes_back_whole(marks: LiveServer) -> None:
     assert [one["verdict"] for one in found["segments"]] == ["marked", "marked"]
 
 
+def test_what_each_token_says_adds_up_to_the_reading(marks: LiveServer) -> None:
+    text = answer(marks, GENERATE, prompt="Hello", guided_regex="[A-Z0-9]{180}", watermark={"bits": "01" * 8}, seed=8)[
+        "text"
+    ]
+    assert "marks" not in read(marks, text, message_bits=16)
+    found = read(marks, "é" + text, message_bits=16, return_marks=True)
+    told = found["marks"]
+    assert ["é" + text, len(told)] == [
+        "".join(("é" + text)[one["start"] : one["end"]] for one in told[1:]),
+        found["tokens"],
+    ]
+    assert [told[0][name] for name in ("segment", "available", "counted")] == [None, None, False]
+    for number, segment in enumerate(found["segments"]):
+        own = [one for one in told if one["segment"] == number]
+        assert (len(own), sum(one["counted"] for one in own)) == (segment["scored_tokens"], segment["unique_tokens"])
+        assert sum(one["available"] for one in own if one["counted"]) == segment["count"]
+
+
 def test_an_older_key_is_found_and_named_and_can_be_asked_for(marks: LiveServer) -> None:
     marked = generate(marks, message=31, key_id="old")
     assert marked["key_id"] == "old"
