@@ -68,18 +68,23 @@ class Source(_Frozen):
     """
 
     file: str
-    format: Literal["pth", "safetensors", "gguf", "artifact", "text"]
+    format: Literal["pth", "safetensors", "gguf", "onnx", "artifact", "text"]
     sha256: str
     tensors: int
     dropped: list[str] = []  # official tensor names the forward pass never reads
     notes: list[str] = []  # e.g. "2 float64 tensors converted to float32"
 
 
+Datatype = Literal[
+    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
+]  # the Open Inference Protocol's names
+
+
 class TensorSpec(_Frozen):
     """One tensor of the served signature. shape: -1 or a name for a dynamic axis, first axis is the batch."""
 
     name: str
-    dtype: Literal["FP32", "INT64", "BYTES", "UINT8"]
+    dtype: Datatype
     shape: list[int | str]
     unit: str
     meaning: str

@@ -14,6 +14,8 @@ from pressroom.export_ehr import ADAPTER_EXAMPLE, ehr, ehr_adapter
 from pressroom.export_ehr import EXAMPLE as EHR_EXAMPLE
 from pressroom.export_llm import EXAMPLE as LLM_EXAMPLE
 from pressroom.export_llm import llm
+from pressroom.export_onnx import EXAMPLE as ONNX_EXAMPLE
+from pressroom.export_onnx import onnx
 from pressroom.export_text_detect import EXAMPLE as DETECT_EXAMPLE
 from pressroom.export_text_detect import text_detect
 from pressroom.export_watermark import EXAMPLE as WATERMARK_EXAMPLE
@@ -160,6 +162,7 @@ def register(app: typer.Typer) -> None:
     group.command(epilog=WATERMARK_EXAMPLE)(watermark)
     group.command(epilog=IMAGE_EXAMPLE)(detect)
     group.command(epilog=EHR_EXAMPLE)(ehr)
+    group.command(epilog=ONNX_EXAMPLE)(onnx)
     group.command("ehr-adapter", epilog=ADAPTER_EXAMPLE)(ehr_adapter)
     group.command(epilog=_BUNDLED)(bundled)
     app.add_typer(group, name="export", epilog=_FORECAST)

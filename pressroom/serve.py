@@ -28,6 +28,7 @@ SERVICES = {
     "watermark": "services.watermark:Watermark",
     "ehr": "services.ehr:Ehr",
     "text-detect": "services.text_detect:TextDetect",
+    "onnx": "services.onnx:Onnx",
 }
 _EXAMPLE = "Example: pressroom serve gateway --port 3000 --grpc-port 3001"
 

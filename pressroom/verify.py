@@ -51,12 +51,13 @@ def _verify_artifact(target: str, as_json: bool) -> int:
     from pressroom.verify_detect import verify_detect
     from pressroom.verify_ehr import verify_ehr
     from pressroom.verify_llm import verify_llm
+    from pressroom.verify_onnx import verify_onnx
     from pressroom.verify_text_detect import verify_text_detect
     from pressroom.verify_watermark import verify_watermark
 
     artifact = open_named(target)
     of_family = {"llm": verify_llm, "watermark": verify_watermark, "text-detect": verify_text_detect}
-    of_family |= {"detect": verify_detect, "ehr": verify_ehr}
+    of_family |= {"detect": verify_detect, "ehr": verify_ehr, "onnx": verify_onnx}
     return of_family.get(artifact.manifest.family, _verify_forecaster)(artifact, as_json)
 
 

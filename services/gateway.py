@@ -12,6 +12,7 @@ from services.ehr import EhrFamily
 from services.forecast import ForecastFamily
 from services.generation.pool import EnginePool
 from services.llm import LlmFamily
+from services.onnx import OnnxFamily
 from services.text_detect import TextDetectFamily
 from services.watermark import WatermarkFamily
 
@@ -25,6 +26,7 @@ _ENGINES = EnginePool()  # a language model is in memory once, whichever familie
     WatermarkFamily(_ENGINES),
     DetectFamily(),
     EhrFamily(),
+    OnnxFamily(),
 )
 class Gateway(ServiceBase):
     """All families of verified artifacts behind one address."""

@@ -81,17 +81,17 @@ async def _native(serving: Serving, model: ServedModel, tensors: Tensors, call: 
 
 
 def _check_once(tensors: Tensors, model: TensorModel, max_rows: int) -> None:
-    """`_check`, unless the same names, data types and shapes have passed before."""
+    """`check_tensors`, unless the same names, data types and shapes have passed before."""
     kind = tuple([(name, tensor.dtype.char, tensor.shape) for name, tensor in tensors.items()])
     if kind in model.passed:
         return
-    _check(tensors, model.accepts, max_rows)
+    check_tensors(tensors, model.accepts, max_rows)
     if len(model.passed) < MAX_PASSED:
         model.passed.add(kind)
 
 
-def _check(tensors: Tensors, specs: list[TensorSpec], max_rows: int) -> None:
-    """Names, data types, shapes, and one common number of rows."""
+def check_tensors(tensors: Tensors, specs: list[TensorSpec], max_rows: int) -> None:
+    """Names, data types, shapes, and one common number of rows. Raises ApiError naming the input."""
     known = {spec.name: spec for spec in specs}
     if unexpected := [name for name in tensors if name not in known]:
         hint = f"the model's inputs: {', '.join(known)}"

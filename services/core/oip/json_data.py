@@ -36,6 +36,13 @@ def from_json(data: Any, datatype: str, shape: list[int], name: str) -> Tensor:
     return values.reshape(shape)
 
 
+def from_nested(data: Any, datatype: str, name: str) -> Tensor:
+    """A tensor of numbers from lists nested as its shape is. Raises ApiError naming the input."""
+    if not isinstance(data, list):
+        raise ApiError("invalid_request", f"input {name!r} must be nested lists", field=name)
+    return _numbers(data, datatype, name)
+
+
 def _numbers(data: list[Any], datatype: str, name: str) -> Tensor:
     dtype = DTYPES[datatype]
     kinds = _kinds_of(data)
