@@ -13,6 +13,7 @@ from typing import Any
 from models.arm.predictors import PREDICTORS
 from models.forecasting.architecture import ConfigError
 from models.forecasting.hyperparameters import choice, positive_int, switch
+from models.forecasting.sizes import ForecasterSizes, check_heads
 
 BUILT_IN = ("Default", "Vanilla")
 _SWITCHES = (
@@ -27,7 +28,7 @@ _SWITCHES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmConfig:
+class ArmConfig(ForecasterSizes):
     """Sizes and options of one ARM.
 
     predictor     Default: ARM's own encoder and decoder; else the wrapped network
@@ -35,9 +36,6 @@ class ArmConfig:
     individual    options of a wrapped predictor, as are the others below it
     """
 
-    seq_len: int  # L, look-back
-    pred_len: int  # H, horizon
-    enc_in: int  # N, variates
     d_model: int
     n_heads: int = 4
     time_emb_dim: int = 4
@@ -59,9 +57,7 @@ class ArmConfig:
 
     def __post_init__(self) -> None:
         if self.built_in:
-            if self.n_heads > self.d_model:
-                remedy = "Every head needs a width of 1 or more (d_model // n_heads)."
-                raise ConfigError("n_heads", self.n_heads, f"at most d_model = {self.d_model}", remedy)
+            check_heads(self.n_heads, self.d_model)
         elif self.predictor_mkls_flag and self.d_model <= self.enc_in:
             remedy = "A wrapped predictor reads the columns and d_model - enc_in mixtures of them."
             raise ConfigError("d_model", self.d_model, f"more than enc_in = {self.enc_in}", remedy)
@@ -82,21 +78,6 @@ class ArmConfig:
         return self.seq_len + self.pred_len
 
     @property
-    def look_back(self) -> int:
-        """L."""
-        return self.seq_len
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return self.pred_len
-
-    @property
-    def variates(self) -> int:
-        """N."""
-        return self.enc_in
-
-    @property
     def levels(self) -> bool:
         """Whether every window is brought to its adaptive level and scale."""
         return self.auel_global_flag and self.auel_distribution_flag
@@ -110,10 +91,6 @@ class ArmConfig:
     def mixtures(self) -> int:
         """Mixtures of columns a wrapped predictor reads beside the columns."""
         return self.d_model - self.enc_in if self.predictor_mkls_flag else 0
-
-    def official(self) -> dict[str, Any]:
-        """Every hyper-parameter under its official name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def parse_config(official: Mapping[str, Any]) -> ArmConfig:

@@ -7,22 +7,20 @@ Without effect on a forecast, hence ignored: variant, dropout, momentum, label_l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from models.forecasting.architecture import ConfigError
 from models.forecasting.hyperparameters import choice, positive_int, switch, unit_interval
+from models.forecasting.sizes import ForecasterSizes
 
 FORECAST_TASKS = ("long_term_forecast", "short_term_forecast")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CardConfig:
-    """Sizes and options of one CARD."""
+class CardConfig(ForecasterSizes):
+    """Sizes and options of one CARD. The order of the training data's variates matters."""
 
-    seq_len: int  # L, look-back
-    pred_len: int  # H, horizon
-    enc_in: int  # N, variates of the training data; their order matters
     d_model: int  # D, token width
     n_heads: int
     d_ff: int
@@ -54,21 +52,6 @@ class CardConfig:
             raise ConfigError("merge_size", self.merge_size, f"a divisor of n_heads = {self.n_heads}", remedy)
 
     @property
-    def look_back(self) -> int:
-        """L."""
-        return self.seq_len
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return self.pred_len
-
-    @property
-    def variates(self) -> int:
-        """N of the training data."""
-        return self.enc_in
-
-    @property
     def head_dim(self) -> int:
         """Width of one head."""
         return self.d_model // self.n_heads
@@ -87,10 +70,6 @@ class CardConfig:
     def max_variates(self) -> int:
         """Most variates a window may have: the side of the smoothing matrix."""
         return max(self.enc_in, self.tokens, self.dp_rank)
-
-    def official(self) -> dict[str, Any]:
-        """Every hyper-parameter under its official name."""
-        return asdict(self)
 
 
 def parse_config(official: Mapping[str, Any]) -> CardConfig:

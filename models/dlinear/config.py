@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from models.forecasting.hyperparameters import positive_int, switch
+from models.forecasting.sizes import ForecasterSizes
 
 
 @dataclass(frozen=True, kw_only=True)
-class DLinearConfig:
+class DLinearConfig(ForecasterSizes):
     """Sizes and options of one DLinear."""
 
-    seq_len: int  # L, look-back
-    pred_len: int  # H, horizon
-    enc_in: int  # N, variates
     individual: bool = False  # two linear maps of its own for every variate
-
-    @property
-    def look_back(self) -> int:
-        """L."""
-        return self.seq_len
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return self.pred_len
-
-    @property
-    def variates(self) -> int:
-        """N of the training data."""
-        return self.enc_in
-
-    def official(self) -> dict[str, Any]:
-        """Every hyper-parameter under its official name."""
-        return asdict(self)
 
 
 def parse_config(official: Mapping[str, Any]) -> DLinearConfig:

@@ -8,22 +8,19 @@ Without effect on a forecast, hence ignored: class_strategy, embed, freq, factor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from models.forecasting.architecture import ConfigError
 from models.forecasting.hyperparameters import choice, positive_int, switch
+from models.forecasting.sizes import ForecasterSizes, check_heads
 
 ACTIVATIONS = ("gelu", "relu")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ITransformerConfig:
+class ITransformerConfig(ForecasterSizes):
     """Sizes and options of one iTransformer."""
 
-    seq_len: int  # L, look-back
-    pred_len: int  # H, horizon
-    enc_in: int  # N, variates of the training data
     d_model: int  # D, token width
     n_heads: int
     e_layers: int
@@ -32,24 +29,7 @@ class ITransformerConfig:
     use_norm: bool = True  # normalise every window and undo it on the way out
 
     def __post_init__(self) -> None:
-        if self.n_heads > self.d_model:
-            remedy = "Every head needs a width of 1 or more (d_model // n_heads)."
-            raise ConfigError("n_heads", self.n_heads, f"at most d_model = {self.d_model}", remedy)
-
-    @property
-    def look_back(self) -> int:
-        """L."""
-        return self.seq_len
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return self.pred_len
-
-    @property
-    def variates(self) -> int:
-        """N of the training data."""
-        return self.enc_in
+        check_heads(self.n_heads, self.d_model)
 
     @property
     def head_dim(self) -> int:
@@ -58,7 +38,7 @@ class ITransformerConfig:
 
     def official(self) -> dict[str, Any]:
         """Every hyper-parameter under its official name."""
-        return asdict(self) | {"use_norm": int(self.use_norm)}
+        return super().official() | {"use_norm": int(self.use_norm)}
 
 
 def parse_config(official: Mapping[str, Any]) -> ITransformerConfig:

@@ -8,16 +8,18 @@ from typing import Any
 
 from models.forecasting.architecture import ConfigError
 from models.forecasting.hyperparameters import choice, positive_int, switch
+from models.forecasting.sizes import ForecasterSizes
 
 LIGHT = "LightMTS"  # LIFT's own light model; every other `model` is a backbone LIFT is put around
 ESTIMATORS = ("exact", "live")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiftConfig:
+class LiftConfig(ForecasterSizes):
     """Sizes and options of one LIFT.
 
     backbone   official `model`: LightMTS, DLinear, PatchTST, iTransformer or CARD
+    seq_len    the backbone's look-back
     estimator  exact: correlates with earlier windows and needs 2 * seq_len steps of history, as the official ETT
                scripts do; live: circular correlation inside the window
     inner      the backbone's hyper-parameters under their official names
@@ -26,9 +28,6 @@ class LiftConfig:
     """
 
     backbone: str
-    seq_len: int  # L, the backbone's look-back
-    pred_len: int  # H, horizon
-    enc_in: int  # N, variates of the training data
     leader_num: int = 4
     state_num: int = 8  # variate states; 1: one map for all variates
     estimator: str = "exact"
@@ -48,16 +47,6 @@ class LiftConfig:
     def look_back(self) -> int:
         """Rows of history a request must bring."""
         return 2 * self.seq_len if self.exact else self.seq_len
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return self.pred_len
-
-    @property
-    def variates(self) -> int:
-        """N of the training data."""
-        return self.enc_in
 
     @property
     def leaders(self) -> int:

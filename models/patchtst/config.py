@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from models.forecasting.architecture import ConfigError
 from models.forecasting.hyperparameters import choice, positive_int, switch
+from models.forecasting.sizes import ForecasterSizes, check_heads
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchTSTConfig:
+class PatchTSTConfig(ForecasterSizes):
     """Sizes and options of one PatchTST. Dropouts have no effect on a forecast and are not kept."""
 
-    seq_len: int  # L, look-back
-    pred_len: int  # H, horizon
-    enc_in: int  # N, variates
     d_model: int
     n_heads: int
     e_layers: int
@@ -32,27 +30,10 @@ class PatchTSTConfig:
     kernel_size: int = 25  # steps of the moving average that makes the trend
 
     def __post_init__(self) -> None:
-        if self.n_heads > self.d_model:
-            remedy = "Every head needs a width of 1 or more (d_model // n_heads)."
-            raise ConfigError("n_heads", self.n_heads, f"at most d_model = {self.d_model}", remedy)
+        check_heads(self.n_heads, self.d_model)
         if self.patch_len > self.seq_len:
             remedy = "Not one patch fits into the window."
             raise ConfigError("patch_len", self.patch_len, f"at most seq_len = {self.seq_len}", remedy)
-
-    @property
-    def look_back(self) -> int:
-        """L."""
-        return self.seq_len
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return self.pred_len
-
-    @property
-    def variates(self) -> int:
-        """N of the training data."""
-        return self.enc_in
 
     @property
     def head_dim(self) -> int:
@@ -63,10 +44,6 @@ class PatchTSTConfig:
     def patches(self) -> int:
         """Patches of one window."""
         return (self.seq_len - self.patch_len) // self.stride + 1 + (self.padding_patch == "end")
-
-    def official(self) -> dict[str, Any]:
-        """Every hyper-parameter under its official name."""
-        return asdict(self)
 
 
 def parse_config(official: Mapping[str, Any]) -> PatchTSTConfig:
