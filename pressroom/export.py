@@ -89,6 +89,12 @@ Text = Annotated[
 ]
 Plugins = Annotated[bool, typer.Option("--plugins", help="LIFT around both forecasters, and ARM, too.")]
 Images = Annotated[bool, typer.Option("--detect", help="The small CLIP too, before and after CLIPSelf.")]
+Records = Annotated[bool, typer.Option("--ehr", help="The small MOTOR with its task adapters, too.")]
+Scheme = Annotated[
+    bool,
+    typer.Option("--watermark", help="A watermarking scheme for the embedded language model, which comes with it."),
+]
+Everything = Annotated[bool, typer.Option("--all", help="All of these.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
 
@@ -135,15 +141,32 @@ def forecast(
     _show(pressed, as_json)
 
 
-def bundled(text: Text = False, images: Images = False, plugins: Plugins = False, as_json: AsJson = False) -> None:
-    """Press the two checkpoints that come with the repository; what is up to date already is left alone."""
+def bundled(
+    text: Text = False,
+    images: Images = False,
+    records: Records = False,
+    scheme: Scheme = False,
+    plugins: Plugins = False,
+    everything: Everything = False,
+    as_json: AsJson = False,
+) -> None:
+    """Press the checkpoints that come with the repository, two forecasters and what is named besides.
+
+    What is up to date already is left alone.
+    """
     with progress_bar() as report:
         from pressroom.bundled import press_bundled
         from pressroom.bundled_detect import press_clips
+        from pressroom.bundled_ehr import press_records
         from pressroom.bundled_llm import press_twins
+        from pressroom.bundled_watermark import press_scheme
 
-        found = press_bundled(report, plugins=plugins) + (press_twins(report) if text else [])
-        found += press_clips(report) if images else []
+        found = press_bundled(report, plugins=plugins or everything)
+        found += press_clips(report) if images or everything else []
+        found += press_records(report) if records or everything else []
+        twins = press_twins(report) if text or scheme or everything else []
+        found += twins
+        found += [press_scheme(twins[0], report)] if scheme or everything else []
     if as_json:
         print_json([{"tag": s.tag, "digest": s.digest, "unchanged": s.unchanged} for s in found])
         return
