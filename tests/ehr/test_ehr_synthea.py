@@ -26,27 +26,24 @@ from models.motor.record import in_order
 from models.motor.task_file import TaskFile, read_task_file
 from models.motor.vocabulary import Event, Ontology, Vocabulary
 
-ROOT = Path(__file__).parents[2]
+sys.path.append(str(Path(__file__).parents[1] / "docs"))
+from manual import ROOT, RUN, Reader, read_blocks
+
 FOLDER, RECORDS = ROOT / "data/checkpoints/motor_synthea", ROOT / "data/ehr/data/held_out.parquet"
 MODEL, AT = "motor-synthea", "2015-01-01"
-_PRESS = """
-import sys
-from pathlib import Path
-from export.ehr import EhrJob, press
-from export.ehr_adapter import store_adapter
-folder = Path(sys.argv[1])
-press(EhrJob(folder=folder, name="motor-synthea"))
-for path in sorted(folder.glob("*.adapter.json")):
-    store_adapter(path)
-"""
+PAGE = ROOT / "docs" / "ehr.md"
 
 
 @pytest.fixture(scope="module")
 def synthea(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     home = tmp_path_factory.mktemp("synthea")
-    subprocess.run(
-        [sys.executable, "-c", _PRESS, str(FOLDER)], env=clean_environment(home), cwd=ROOT, check=True, timeout=300
-    )
+    pressed = "from pressroom.bundled_ehr import press_records; print([one.unchanged for one in press_records()])"
+    for already in (False, True):
+        done = subprocess.run(
+            [sys.executable, "-c", pressed],
+            env=clean_environment(home), cwd=ROOT, check=True, timeout=300, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout == f"{[already] * 11}\n"
     with running_server(home, home / "server.log") as running:
         yield running
 
@@ -173,6 +170,15 @@ def test_files_that_hold_no_records_are_misuse(synthea: LiveServer, tmp_path: Pa
     done = command(synthea, str(RECORDS), "--at", AT, "--subject", "999999")
     assert done.returncode == 2
     assert "999999 is not in held_out.parquet" in " ".join(done.stderr.split())
+
+
+def test_every_block_of_the_page_runs(synthea: LiveServer, tmp_path: Path) -> None:
+    reader = Reader(home=synthea.home, scratch=tmp_path, ports=(synthea.port, synthea.grpc_port))
+    blocks = [block for block in read_blocks(PAGE) if block.language in RUN and block.why_not is None]
+    assert len(blocks) == 3
+    for block in blocks:
+        reader.follow(block)
+    reader.close()
 
 
 def test_the_example_prints_risks_and_draws(synthea: LiveServer, tmp_path: Path) -> None:
