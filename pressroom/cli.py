@@ -27,6 +27,7 @@ VERBS = (
     "models",
     "serve",
     "call",
+    "bench",
     "text",
     "image",
     "ehr",
