@@ -59,7 +59,7 @@ def _case(rows: int, inputs: Arrays) -> Case:
 
 def _draw(one: Declared, rows: int, scale: float, generator: np.random.Generator) -> Array:
     dtype = NUMPY[one.datatype]
-    shape = (rows, *(size if isinstance(size, int) else FREE_AXIS for size in (one.shape or ())[1:]))
+    shape = (rows, *(size if isinstance(size, int) else FREE_AXIS for size in one.shape[1:]))
     if np.issubdtype(dtype, np.floating):
         return np.round(generator.standard_normal(shape) * scale, 4).astype(dtype)
     return generator.integers(0, 2, shape).astype(dtype)
@@ -83,9 +83,11 @@ def read_sample(path: Path, inputs: Sequence[Declared]) -> Arrays:
         raise DataError(f"{path.name} holds {', '.join(found) or 'nothing'}", f"the inputs are {', '.join(expected)}")
     for name, one in expected.items():
         _check_sample(name, found[name], one, path)
-    if len({len(values) for values in found.values()}) > 1 or not len(found[inputs[0].name]):
+    rows = [len(found[name]) for name in expected]
+    if len(set(rows)) > 1 or not rows[0]:
         raise DataError(
-            f"the arrays of {path.name} have no one number of rows", "as many rows of every input, one at least"
+            f"{path.name}: the inputs have {', '.join(map(str, rows))} rows",
+            "give as many rows of every input, at least one",
         )
     return {name: np.ascontiguousarray(found[name]) for name in expected}
 
@@ -93,12 +95,11 @@ def read_sample(path: Path, inputs: Sequence[Declared]) -> Arrays:
 def _check_sample(name: str, values: Array, one: Declared, path: Path) -> None:
     if values.dtype != NUMPY[one.datatype]:
         raise DataError(f"{path.name}: {name} is {values.dtype}, the graph takes {one.datatype}")
-    shape = one.shape or []
-    fits = values.ndim == len(shape) and all(
-        not isinstance(wanted, int) or wanted == size for wanted, size in zip(shape, values.shape, strict=True)
+    fits = values.ndim == len(one.shape) and all(
+        not isinstance(wanted, int) or wanted == size for wanted, size in zip(one.shape, values.shape, strict=True)
     )
     if not fits:
-        raise DataError(f"{path.name}: {name} has shape {list(values.shape)}, the graph takes {shape}")
+        raise DataError(f"{path.name}: {name} has shape {list(values.shape)}, the graph takes {one.shape}")
 
 
 def arrays_of(cases: Sequence[tuple[Case, Mapping[str, Array]]]) -> Arrays:

@@ -34,11 +34,11 @@ Shape = list[int | str | None]
 
 @dataclass(frozen=True)
 class Declared:
-    """An input or output as the graph declares it. shape: None where it says nothing; the first axis is the batch."""
+    """An input or output as the graph declares it. shape: sizes, names of free axes, None for one without a name."""
 
     name: str
     datatype: Datatype
-    shape: Shape | None
+    shape: Shape
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _declared(value: onnx.ValueInfoProto, side: str) -> Declared:
         raise ConversionError(
             f"{side} {value.name!r} is of {name}, which is not served", f"served: {', '.join(DATATYPES.values())}"
         )
-    return Declared(value.name, datatype, _shape(kind) if kind.HasField("shape") else None)
+    return Declared(value.name, datatype, _shape(kind))
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Shape:
@@ -164,13 +164,11 @@ def _shape(kind: onnx.TypeProto.Tensor) -> Shape:
 
 
 def _require_batch(inputs: Sequence[Declared], outputs: Sequence[Declared]) -> None:
-    """Every input has one free first axis, the same for all; outputs may leave theirs to the certificate."""
+    """Every tensor has a free first axis, and the inputs have one and the same."""
     if not inputs:
         raise ConversionError("the graph has no inputs", "there is nothing to ask it")
     for side, tensors in (("input", inputs), ("output", outputs)):
         for tensor in tensors:
-            if tensor.shape is None and side == "output":
-                continue
             if not tensor.shape:
                 raise ConversionError(
                     f"{side} {tensor.name!r} has no axes, so no batch", "export it with the batch as first axis"
@@ -180,7 +178,7 @@ def _require_batch(inputs: Sequence[Declared], outputs: Sequence[Declared]) -> N
                     f"the first axis of {side} {tensor.name!r} is fixed at {tensor.shape[0]}: no batch can be joined",
                     "export with that axis free (torch.onnx.export: dynamic_shapes), or try --free-batch",
                 )
-    names = {tensor.shape[0] for tensor in inputs if tensor.shape} - {None}
+    names = {tensor.shape[0] for tensor in inputs} - {None}
     if len(names) > 1:
         raise ConversionError(
             f"the first axes of the inputs are not one: {', '.join(sorted(map(str, names)))}",

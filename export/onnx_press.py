@@ -130,7 +130,7 @@ def _lists(arrays: Arrays) -> dict[str, Any]:
 
 
 def _signature(graph: OnnxFile, results: Sequence[OnnxResult]) -> Signature:
-    inputs = [_spec(one, [-1 if size is None else size for size in (one.shape or ())[1:]]) for one in graph.inputs]
+    inputs = [_spec(one, [-1 if size is None else size for size in one.shape[1:]]) for one in graph.inputs]
     free = any(not isinstance(size, int) for spec in inputs for size in spec.shape[1:])
     seen = results[0].reference
     outputs = [_spec(one, _sizes(one, seen[one.name].shape, free=free)) for one in graph.outputs]
@@ -139,8 +139,7 @@ def _signature(graph: OnnxFile, results: Sequence[OnnxResult]) -> Signature:
 
 def _sizes(one: Declared, seen: tuple[int, ...], *, free: bool) -> list[int | str]:
     """An output's sizes after the batch: declared names, else what was seen, -1 where an input's free axis decides."""
-    declared = one.shape if one.shape is not None and len(one.shape) == len(seen) else [None] * len(seen)
-    pairs = zip(declared[1:], seen[1:], strict=True)
+    pairs = zip(one.shape[1:], seen[1:], strict=True)
     return [size if isinstance(size, str) else (-1 if size is None and free else found) for size, found in pairs]
 
 

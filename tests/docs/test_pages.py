@@ -16,6 +16,7 @@ OWN_TEST = {
     "add_architecture.md",  # its blocks are one program: see test_add_architecture.py
     "text-detection.md",  # asks a detector: see tests/text_detection/test_detect_page.py
     "llm.md",  # asks a language model: see tests/llm/test_text_page.py
+    "onnx.md",  # asks a graph: see tests/onnx_graphs/test_onnx_served.py
 }
 ALL = [*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "k8s" / "README.md"]
 PAGES = [page for page in ALL if page.name not in OWN_TEST]
