@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from built import Bento
 from etth1 import ITRANSFORMER, MODELS, START, forecast_of, official, request
 from live_server import BENTOML, clean_environment, running_server
 
@@ -24,33 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BENTOFILE = yaml.safe_load((ROOT / "bentofile.yaml").read_text())
 MARKED_VERSION = "0.0.0+from.the.bento"
 ONLY_TO_PRESS = {"torch", "onnx", "onnxscript", "pandas", "transformers", "pressroom"}
-
-
-@dataclass(frozen=True)
-class Bento:
-    """A built bento: its tag, its folder, the BENTOML_HOME it lies in."""
-
-    tag: str
-    path: Path
-    home: Path
-
-    @property
-    def source(self) -> Path:
-        return self.path / "src"
-
-
-@pytest.fixture(scope="module")
-def bento(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Bento:
-    home = tmp_path_factory.mktemp("bento") / "home"
-    shutil.copytree(pressed_home, home, symlinks=True)
-    done = subprocess.run(
-        [BENTOML, "build", "--output", "tag"],
-        cwd=ROOT, env=clean_environment(home), capture_output=True, text=True, timeout=150, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    tag = done.stdout.strip().splitlines()[-1].removeprefix("__tag__:")
-    name, _, version = tag.partition(":")
-    return Bento(tag, home / "bentos" / name / version, home)
 
 
 def test_a_bento_served_by_its_tag_answers_the_official_forecast(bento: Bento, tmp_path: Path) -> None:
