@@ -17,7 +17,7 @@ import grpc
 import uvloop
 
 from benchmarks.server import HOST, ROOT
-from benchmarks.wires import INFER_METHOD
+from pressroom.bench_grpc import INFER_METHOD
 
 TRANSPORTS = {"http2": "ours, services/core/http2", "grpcio": "grpcio's asyncio server"}
 ANSWER = bytes(3000)  # 96 hours of 7 columns, and what goes with them

@@ -29,7 +29,7 @@ from benchmarks.cpu import ServerCpu
 from benchmarks.ehr_pages import write_throughput
 from benchmarks.machine import describe
 from benchmarks.server import Gateway, gateway, use_own_store
-from benchmarks.stats import percentile
+from pressroom.bench_stats import percentile
 
 ROOT = Path(__file__).parents[1]
 CHECKPOINT, DATA = ROOT / "data/checkpoints/motor_synthea", ROOT / "data/ehr/data"

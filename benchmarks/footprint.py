@@ -23,6 +23,7 @@ import httpx
 from benchmarks.cpu import ServerCpu, descendants
 from benchmarks.report import DOCS, machine_lines, replace_measured, table
 from benchmarks.server import HOME, Gateway, gateway, use_own_store
+from pressroom.bench_target import ROUTES
 
 CALLERS = 16
 MIB = 2**20
@@ -81,16 +82,6 @@ FAMILIES: dict[str, Callable[[], list[str]]] = {
     "text-detect": _stored("text-detect"),
     "watermark": _stored("watermark"),
     "ehr": _stored("ehr"),
-}
-
-
-ROUTES = {  # of the artifacts' examples
-    "forecast": "/v1/forecast",
-    "llm": "/v1/completions",
-    "detect": "/v1/{task}",
-    "text-detect": "/v1/text/detect",
-    "watermark": "/v1/watermark/decode",
-    "ehr": "/v1/ehr/predict",
 }
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
-import time
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -17,11 +17,12 @@ from typing import Self
 
 import uvloop
 
-from benchmarks.clients import Tally, grpc_clients, http_clients
 from benchmarks.cpu import CpuReading, ServerCpu
-from benchmarks.stats import percentile
 from benchmarks.windows import Windows, split_windows
 from benchmarks.wires import WIRES
+from pressroom.bench_grpc import GrpcLine, open_channel
+from pressroom.bench_http import HttpLine, Outcome
+from pressroom.bench_load import MakeLine, Tally, closed_loop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class Taken:
     p99_ms: float
     server: CpuReading
     generator_cpu: float
-    kept: list[tuple[int, bytes, bytes]]
+    kept: list[tuple[int, Outcome]]
 
 
 class LoadGenerator:
@@ -116,27 +117,34 @@ def _prepare(shot: Shot, windows: Windows) -> list[bytes]:
 async def _take(shot: Shot, requests: list[bytes]) -> Taken:
     tally = Tally(requests)
     account = ServerCpu(shot.pid)
-    async with _clients(shot, tally):
+    async with _lines(shot) as make, closed_loop(tally, make, shot.clients):
         await asyncio.sleep(shot.warm)
-        before, own, began = account.read(), time.process_time(), time.perf_counter()
-        tally.measuring = True
+        before, warming = account.read(), tally.turn()
         await asyncio.sleep(shot.seconds)
-        tally.measuring = False
-        seconds, used, own = time.perf_counter() - began, account.read().since(before), time.process_time() - own
-    milliseconds = [1e3 * latency for latency in tally.latencies]
+        used, window = account.read().since(before), tally.turn()
+    failed = warming.failed + window.failed + tally.window.failed  # counted outside the window, too: nothing may fail
     return Taken(
-        seconds=seconds,
-        answers=len(milliseconds),
-        failed=tally.failed,
-        first_failure=tally.first_failure,
-        p50_ms=percentile(milliseconds, 50),
-        p99_ms=percentile(milliseconds, 99),
+        seconds=window.seconds,
+        answers=len(window.latencies),
+        failed=failed.total(),
+        first_failure="".join(f"{failure}: {tally.first_said[failure]}" for failure in list(failed)[:1]),
+        p50_ms=window.percentile_ms(50),
+        p99_ms=window.percentile_ms(99),
         server=used,
-        generator_cpu=own,
+        generator_cpu=window.own_cpu,
         kept=tally.kept,
     )
 
 
-def _clients(shot: Shot, tally: Tally) -> AbstractAsyncContextManager[None]:
-    open_clients = grpc_clients if WIRES[shot.wire].grpc else http_clients
-    return open_clients(tally, shot.clients, shot.host, shot.port)
+@asynccontextmanager
+async def _lines(shot: Shot) -> AsyncIterator[MakeLine]:
+    """A maker of lines: a connection for each client, over HTTP as over gRPC."""
+    if not WIRES[shot.wire].grpc:
+        yield lambda: HttpLine(shot.host, shot.port)
+        return
+    channels = [open_channel(f"{shot.host}:{shot.port}", None, tls=False) for _ in range(shot.clients)]
+    left = iter(channels)
+    try:
+        yield lambda: GrpcLine(next(left))
+    finally:
+        await asyncio.gather(*(channel.close() for channel in channels))

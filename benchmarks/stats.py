@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Nearest rank: the smallest value that at least `percent` % of the values do not exceed; NaN of nothing."""
-    if not values:
-        return math.nan
-    rank = max(1, math.ceil(len(values) * percent / 100))
-    return sorted(values)[rank - 1]
 
 
 def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

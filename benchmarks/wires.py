@@ -10,7 +10,7 @@ Requests are prepared once, so that the load generator only copies bytes. Every 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,8 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.windows import Windows
-from services.core.oip.messages import ModelInferRequest, ModelInferResponse
+from pressroom.bench_oip import JSON_TYPE, as_binary, as_json, as_message, read_answer, read_message
 
-INFER_METHOD = "/inference.GRPCInferenceService/ModelInfer"
 Forecast = npt.NDArray[np.floating[Any]]
 
 
@@ -40,16 +39,17 @@ class Wire:
     read: Callable[[bytes, bytes], Forecast]
 
 
-def _post(path: str, body: bytes, header: str = "") -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(body)}\r\n{header}\r\n"
-    return head.encode() + body
+def _post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    fields = {"Host": "bench", "Content-Length": str(len(body)), **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
 def _build_json(model: str, windows: Windows, index: int) -> bytes:
     stamps = np.datetime_as_string(windows.stamps[index].astype("M8[s]")).tolist()
     values = dict(zip(windows.columns, windows.history[index].T.tolist(), strict=True))
     document = {"model": model, "series": [{"timestamps": stamps, "values": values}]}
-    return _post("/v1/forecast", orjson.dumps(document), "Content-Type: application/json\r\n")
+    return _post("/v1/forecast", orjson.dumps(document), JSON_TYPE)
 
 
 def _read_json(head: bytes, body: bytes) -> Forecast:
@@ -57,68 +57,37 @@ def _read_json(head: bytes, body: bytes) -> Forecast:
     return np.array(list(values.values())).T
 
 
-def _tensors(windows: Windows, index: int) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+def _tensors(windows: Windows, index: int) -> dict[str, npt.NDArray[Any]]:
     history = np.ascontiguousarray(windows.history[index : index + 1], dtype=np.float32)
-    stamps = np.ascontiguousarray(windows.stamps[index : index + 1])
-    return {"history": ("FP32", history), "timestamps": ("INT64", stamps)}
+    return {"history": history, "timestamps": np.ascontiguousarray(windows.stamps[index : index + 1])}
 
 
 def _build_oip_json(model: str, windows: Windows, index: int) -> bytes:
-    inputs = [
-        {"name": name, "datatype": datatype, "shape": tensor.shape, "data": tensor.ravel()}
-        for name, (datatype, tensor) in _tensors(windows, index).items()
-    ]
-    body = orjson.dumps({"inputs": inputs}, option=orjson.OPT_SERIALIZE_NUMPY)
-    return _post(f"/v2/models/{model}/infer", body, "Content-Type: application/json\r\n")
-
-
-def _read_oip_json(head: bytes, body: bytes) -> Forecast:
-    output = orjson.loads(body)["outputs"][0]
-    return np.array(output["data"]).reshape(output["shape"][1:])
+    return _post(f"/v2/models/{model}/infer", *as_json(_tensors(windows, index)))
 
 
 def _build_oip_binary(model: str, windows: Windows, index: int) -> bytes:
-    tensors = _tensors(windows, index)
-    inputs = [
-        {
-            "name": name,
-            "datatype": datatype,
-            "shape": tensor.shape,
-            "parameters": {"binary_data_size": tensor.nbytes},
-        }
-        for name, (datatype, tensor) in tensors.items()
-    ]
-    document = orjson.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}})
-    body = b"".join([document, *(tensor.tobytes() for _, tensor in tensors.values())])
-    return _post(f"/v2/models/{model}/infer", body, f"Inference-Header-Content-Length: {len(document)}\r\n")
+    return _post(f"/v2/models/{model}/infer", *as_binary(_tensors(windows, index)))
 
 
-def _read_oip_binary(head: bytes, body: bytes) -> Forecast:
-    _, _, rest = head.lower().partition(b"inference-header-content-length:")
-    length = int(rest.partition(b"\r\n")[0])
-    shape = orjson.loads(body[:length])["outputs"][0]["shape"]
-    return np.frombuffer(body[length:], dtype=np.float32).reshape(shape[1:])
+def _read_oip(head: bytes, body: bytes) -> Forecast:
+    return next(iter(read_answer(head.lower(), body).values()))[0]
 
 
 def _build_grpc(model: str, windows: Windows, index: int) -> bytes:
-    request = ModelInferRequest(model_name=model)
-    for name, (datatype, tensor) in _tensors(windows, index).items():
-        request.inputs.add(name=name, datatype=datatype, shape=tensor.shape)
-        request.raw_input_contents.append(tensor.tobytes())
-    return bytes(request.SerializeToString())
+    return as_message(model, "", _tensors(windows, index))
 
 
 def _read_grpc(head: bytes, body: bytes) -> Forecast:
-    response = ModelInferResponse.FromString(body)
-    return np.frombuffer(response.raw_output_contents[0], dtype=np.float32).reshape(response.outputs[0].shape[1:])
+    return next(iter(read_message(body).values()))[0]
 
 
 WIRES = {
     wire.key: wire
     for wire in (
         Wire("json", "native JSON", False, _build_json, _read_json),
-        Wire("oip-json", "OIP REST JSON", False, _build_oip_json, _read_oip_json),
-        Wire("oip-binary", "OIP REST binary", False, _build_oip_binary, _read_oip_binary),
+        Wire("oip-json", "OIP REST JSON", False, _build_oip_json, _read_oip),
+        Wire("oip-binary", "OIP REST binary", False, _build_oip_binary, _read_oip),
         Wire("grpc", "OIP gRPC", True, _build_grpc, _read_grpc),
     )
 }

@@ -26,7 +26,7 @@ class GrpcLine:
 
     usable = True
 
-    def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...] = ()) -> None:
         self._infer = channel.unary_unary(INFER_METHOD)
         self._metadata = metadata
         self._task: asyncio.Task[None] | None = None

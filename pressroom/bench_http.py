@@ -41,7 +41,7 @@ class HttpLine(asyncio.Protocol):
         self._where = (host, port, tls)
         self._transport: asyncio.Transport | None = None
         self._answered: Answered | None = None
-        self._received = b""
+        self._received = self._head = b""
         self._body_at = 0
         self._end: int | None = None  # of the whole answer, once its head says so; -1: where the connection ends
         self.usable = False
@@ -56,7 +56,7 @@ class HttpLine(asyncio.Protocol):
         """Send a request; `answered` is called once, from the event loop."""
         self._answered, self._received, self._body_at, self._end = answered, b"", 0, None
         if self._transport is None or not self.usable:
-            self._finish(Outcome(LOST, b"", b""))
+            self._lost(b"")
         else:
             self._transport.write(request)
 
@@ -73,7 +73,8 @@ class HttpLine(asyncio.Protocol):
             if end < 0:
                 return
             self._body_at = end + len(_END)
-            self._end = _content_end(received[:end].lower(), self._body_at)
+            self._head = head = received[:end].lower()
+            self._end = _content_end(head, self._body_at)
         if self._end is None:
             body = read_chunks(received, self._body_at)
             if body is not None:
@@ -82,27 +83,28 @@ class HttpLine(asyncio.Protocol):
             self._complete(received[self._body_at : self._end])
 
     def _complete(self, body: bytes) -> None:
-        head = self._received[: self._body_at].lower()
+        head = self._head
         if _CLOSE in head:
             self.usable = False
-        status = head[9:12].decode("latin-1")
-        self._finish(Outcome("", head, body) if status[:1] == "2" else _failed(status, head, body))
-
-    def _finish(self, outcome: Outcome) -> None:
         answered, self._answered = self._answered, None
         if answered is not None:
-            answered(outcome)
+            answered(Outcome("", head, body) if head[9:10] == b"2" else _failed(head, body))
+
+    def _lost(self, why: bytes) -> None:
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(Outcome(LOST, b"", why))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.usable = False
         if self._end == -1 and self._body_at and exc is None:
             self._complete(self._received[self._body_at :])
         else:
-            self._finish(Outcome(LOST, b"", str(exc or "").encode()))
+            self._lost(str(exc or "").encode())
 
 
-def _failed(status: str, head: bytes, body: bytes) -> Outcome:
-    failure, said = error_of(status, body)
+def _failed(head: bytes, body: bytes) -> Outcome:
+    failure, said = error_of(head[9:12].decode("latin-1"), body)
     return Outcome(failure, head, said)
 
 

@@ -59,7 +59,7 @@ def remarks(results: Sequence[Result]) -> list[str]:
             found.append(f"{where}: not stable after {len(one.windows)} windows; the figures are of the last ones")
         if _busy(one) > BUSY:
             found.append(f"{where}: the load generator used a whole core: the server may be faster than this")
-        if not one.load.closed and one.settled.rate < 0.95 * one.load.rate:
+        if not one.load.closed and _behind(one):
             found.append(f"{where}: the server answers {one.settled.rate:,.0f} a second and falls behind")
     return found
 
@@ -119,6 +119,12 @@ def draw(results: Sequence[Result], out: Path) -> None:
 
 def _windows(one: Result) -> str:
     return f"{len(one.windows)}" if one.stable else f"{len(one.windows)}, not stable"
+
+
+def _behind(one: Result) -> bool:
+    """Whether fewer answers came than chance explains: a Poisson count seldom lies four deviations low."""
+    expected = one.load.rate * one.settled.seconds
+    return len(one.settled.latencies) < expected - 4 * math.sqrt(expected)
 
 
 def _busy(one: Result) -> float:

@@ -29,7 +29,7 @@ from pressroom.bench_target import Model, Server
 WIRES = ("native", "oip-json", "oip-binary", "grpc")
 VARIANTS = 16  # different random requests, in turn
 REQUEST = "request"  # the BYTES tensor our models take a native request in
-_UNREAD = frozenset({"request_id", "timings", "batch_rows", "id", "created", "digest"})  # differ from call to call
+_UNREAD = frozenset({"request_id", "timings", "batch_rows", "id", "created", "usage"})  # differ from call to call
 
 
 @dataclass(frozen=True)

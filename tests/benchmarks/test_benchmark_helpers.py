@@ -14,10 +14,11 @@ from benchmarks.campaign import Cell
 from benchmarks.cpu import ServerCpu, busy_neighbours, descendants, process_cpu_seconds
 from benchmarks.errors_table import Expected, errors
 from benchmarks.report import table
-from benchmarks.stats import cost_at, medians, percentile
+from benchmarks.stats import cost_at, medians
 from benchmarks.verdicts import ratios, verdicts
 from benchmarks.windows import split_windows
 from models.forecasting.scaler import Scaler
+from pressroom.bench_stats import percentile
 
 SPINNER = "import time; t = time.process_time\nwhile t() < {seconds}: pass\nprint('done', flush=True); input()"
 

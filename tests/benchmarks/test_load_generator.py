@@ -1,96 +1,20 @@
-"""The load generator against tiny servers: what it counts, keeps and refuses; and one whole run of both programs."""
+"""The benchmarks' prepared requests, and one whole run of both programs."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 
-import grpc
 import numpy as np
 import orjson
 import pytest
 
-from benchmarks.clients import KEEP_EVERY, Tally, grpc_clients, http_clients
 from benchmarks.server import ROOT
 from benchmarks.windows import split_windows
-from benchmarks.wires import INFER_METHOD, WIRES
+from benchmarks.wires import WIRES
 from services.core.oip.codec import decode_request
 from services.core.oip.messages import ModelInferRequest
-
-
-async def _http_server(answer):
-    async def handle(reader, writer):
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-                writer.write(answer(await reader.readexactly(length)))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    return await asyncio.start_server(handle, "127.0.0.1", 0)
-
-
-def _port(server):
-    return server.sockets[0].getsockname()[1]
-
-
-def _respond(status, body):
-    return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
-
-
-def _posts(count):
-    return [b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n" + str(i).encode() for i in range(count)]
-
-
-async def _until(condition):
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
-async def test_http_clients_count_good_answers_and_keep_a_sample():
-    async with await _http_server(lambda body: _respond("200 OK", b"=" + body)) as server:
-        tally = Tally(_posts(10))
-        async with http_clients(tally, 3, "127.0.0.1", _port(server)):
-            tally.measuring = True
-            await _until(lambda: len(tally.latencies) > 2 * KEEP_EVERY)
-    assert tally.failed == 0
-    assert len(tally.kept) == (len(tally.latencies) + KEEP_EVERY - 1) // KEEP_EVERY
-    assert all(body == b"=%d" % index for index, _, body in tally.kept)
-    assert min(tally.latencies) > 0
-
-
-async def test_http_clients_count_a_refusal_as_failed_and_say_what_it_was():
-    async with await _http_server(lambda body: _respond("429 Too Many Requests", b"full")) as server:
-        tally = Tally(_posts(1))
-        async with http_clients(tally, 1, "127.0.0.1", _port(server)):
-            await _until(lambda: tally.failed > 3)
-    assert len(tally.latencies) == 0
-    assert tally.first_failure == "HTTP/1.1 429: full"
-
-
-async def test_grpc_clients_read_the_status():
-    async def infer(request, context):
-        if request == b"bad":
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
-        return b"=" + request
-
-    service, _, method = INFER_METHOD[1:].partition("/")
-    handlers = {method: grpc.unary_unary_rpc_method_handler(infer)}
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    tally = Tally([b"good", b"bad"])
-    tally.measuring = True
-    async with grpc_clients(tally, 2, "127.0.0.1", port):
-        await _until(lambda: tally.failed > 2 and len(tally.latencies) > 2)
-    await server.stop(None)
-    assert tally.first_failure == "RESOURCE_EXHAUSTED: full"
-    assert tally.kept[0] == (0, b"", b"=good")
 
 
 @pytest.mark.parametrize("wire", ["oip-json", "oip-binary"])
