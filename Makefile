@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup native demo serve test lint docs bench k8s-tools image clean
+.PHONY: setup native demo serve test lint docs bench k8s-tools image k8s-cluster clean
 
 setup: $(READY) native
 
@@ -47,8 +47,14 @@ k8s-tools: .venv-k8s/.ready
 
 # The container image, built without a registry, and one hardened run of it. Needs root, mmdebstrap, buildah, podman.
 image: setup
-	scripts/build_image.sh
+	BENTOML_HOME=$(CURDIR)/out/image $(BIN)/pressroom export bundled
+	scripts/build_image.sh out/image
 	$(BIN)/python -m pytest tests/k8s/test_image.py
+
+# That image on a real Kubernetes node with its control plane, in namespaces of its own. Compiles Kubernetes once (minutes).
+k8s-cluster: image
+	scripts/control_plane.sh
+	$(BIN)/python -m pytest -m cluster tests/k8s
 
 # The generated parts of docs/ (settings, metrics, error codes, routes, commands, refusals), then the site: out/site.
 docs: setup

@@ -24,7 +24,10 @@ done
 if ! buildah inspect "$base" >/dev/null 2>&1; then
     root=$(mktemp -d)
     trap 'rm -rf "$root"' EXIT
-    mmdebstrap --quiet --variant=minbase --include=python3,ca-certificates,libstdc++6,media-types bookworm "$root/base.tar"
+    unread=() # man pages and translations; licences stay: /usr/share/doc/*/copyright
+    for folder in man locale doc; do unread+=("--dpkgopt=path-exclude=/usr/share/$folder/*"); done
+    mmdebstrap --quiet --variant=minbase --include=python3,ca-certificates,libstdc++6,media-types \
+        "${unread[@]}" --dpkgopt='path-include=/usr/share/doc/*/copyright' bookworm "$root/base.tar"
     podman import --quiet "$root/base.tar" "$base"
 fi
 

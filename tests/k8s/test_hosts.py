@@ -5,27 +5,24 @@ Whatever becomes of one replica, a client with retries loses nothing, the alert 
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import etth1
 import httpx
-import numpy as np
 import psutil
 import pytest
 import yaml
+from forecast_callers import Caller, by_client
 from hosts import ADDRESS, PORT, Host, Service, hosts, usable
 from live_server import PRESSROOM, clean_environment, eventually, free_ports
 from manifests import K8S
-from pressroom_client import Client, History, Retry, Timeout
+from programs import PROGRAMS, program
 
-PROGRAMS = {name: shutil.which(name) for name in ("prometheus", "prometheus-alertmanager")}
 pytestmark = [
     pytest.mark.skipif(not usable(), reason="network namespaces need root, iproute2 and iptables"),
     pytest.mark.skipif(None in PROGRAMS.values(), reason=f"not installed: {[n for n, p in PROGRAMS.items() if not p]}"),
@@ -68,38 +65,6 @@ class Replica:
 
 
 @dataclass(eq=False)
-class Caller(threading.Thread):
-    """Asks the Service again and again; a wrong or lost answer is kept."""
-
-    expected: Any
-    answers: int = 0
-    faults: list[str] = field(default_factory=list)
-    _ended: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        super().__init__(name="caller", daemon=True)
-
-    def run(self) -> None:
-        series = etth1.series()
-        history = History(values=series["values"], timestamps=series["timestamps"])
-        patience = Timeout(total=60, connect=1, read=5)
-        with Client(f"http://{ADDRESS}:{PORT}", timeout=patience, retries=Retry(count=50, longest_pause=0.5)) as client:
-            while not self._ended.is_set():
-                try:
-                    (forecast,) = client.forecast(history, model=etth1.CARD)
-                    got = np.array(list(forecast.values.values())).T
-                    if not np.allclose(got, self.expected, rtol=1e-4, atol=1e-3):
-                        self.faults.append("another forecast")
-                except Exception as fault:
-                    self.faults.append(repr(fault))
-                self.answers += 1
-
-    def stop(self) -> None:
-        self._ended.set()
-        self.join(90)
-
-
-@dataclass(eq=False)
 class World:
     """Everything that runs."""
 
@@ -133,7 +98,8 @@ def world(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         service = running.enter_context(Service(made))
         eventually(lambda: len(service.ready) == 2, "both replicas are ready", 120)
         alerts = running.enter_context(watched(made, folder))
-        callers = [Caller(etth1.official("card").units[0]) for _ in range(CALLERS)]
+        asks = [running.enter_context(by_client(f"http://{ADDRESS}:{PORT}")) for _ in range(CALLERS)]
+        callers = [Caller(ask, etth1.official("card").units[0]) for ask in asks]
         for caller in callers:
             caller.start()
             running.callback(caller.stop)
@@ -188,17 +154,6 @@ def hurried(group: dict[str, Any]) -> dict[str, Any]:
     """The same rules with seconds for minutes: how long they wait is promtool's test."""
     rules = [rule | ({"for": "1s"} if "alert" in rule else {}) for rule in group["rules"]]
     return group | {"rules": rules, "interval": "500ms"}
-
-
-@contextmanager
-def program(command: list[Any], log: Path) -> Iterator[None]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def test_both_replicas_answer_and_no_alert_is_up(world: World) -> None:
