@@ -1,0 +1,44 @@
+"""docs/watermark.md and the round trip of the examples run as they are; a tiny model of eight bits stands for SmolLM2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from live_server import LiveServer, clean_environment
+from marked_server import SCHEME
+
+sys.path.append(str(Path(__file__).parents[1] / "docs"))
+from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+
+PAGE = ROOT / "docs" / "watermark.md"
+NAMED, MESSAGE = "smollm2-mark", "613"
+OURS = "90"  # of the eight bits that the tests' scheme has
+
+
+def test_every_block_of_the_page_runs(marks: LiveServer, tmp_path: Path) -> None:
+    reader = Reader(home=marks.home, scratch=tmp_path, ports=(marks.port, marks.grpc_port))
+    blocks = read_blocks(PAGE)
+    assert {block.language for block in blocks} <= RUN | SHOWN
+    to_run = [block for block in blocks if block.language in RUN and block.why_not is None]
+    assert len(to_run) >= 2
+    for block in to_run:
+        reader.follow(replace(block, text=block.text.replace(NAMED, SCHEME).replace(MESSAGE, OURS)))
+    reader.close()
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_the_round_trip_reads_the_message_it_wrote(transport: str, marks: LiveServer, tmp_path: Path) -> None:
+    url = marks.url if transport == "http" else f"grpc://{marks.grpc_address}"
+    script = str(ROOT / "examples" / "watermark_round_trip.py")
+    done = subprocess.run(
+        [sys.executable, script, "--url", url, "--model", SCHEME, "--message", OURS, "--max-tokens", "230"],
+        cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"read:          marked, message {OURS}," in done.stdout
+    assert "the prompt:    too_short" in done.stdout
+    assert "expecting 91: marked" not in done.stdout
