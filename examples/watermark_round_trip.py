@@ -1,7 +1,7 @@
 """A message into a text and out again: `python examples/watermark_round_trip.py [PROMPT] [--message 613] [--url URL]`.
 
-Needs a running server with a watermarking scheme and a key (docs/quickstart.md). Reading needs the text and the server's
-key alone: no prompt, no language model. A verdict is evidence, not proof.
+Needs a running server with a watermarking scheme and a key (docs/quickstart.md). Reading needs the text and the key:
+no prompt, no language model. A verdict is evidence, not proof.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/watermark.md and the round trip of the examples run as they are; a tiny model of eight bits stands for SmolLM2."""
+"""docs/watermark.md and the round trip of the examples run as they are; a tiny model stands for the one they name."""
 
 from __future__ import annotations
 
