@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from live_server import PRESSROOM, LiveServer, StartServer, clean_environment, running_server
 from stores import run_press, shared_store
+from tiny_detector import press_detector
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
 _PRESS_CLIPS = "from pressroom.bundled_detect import press_clips; press_clips()"
@@ -23,6 +24,13 @@ from tiny_llm import make_tiny_llama
 folder = make_tiny_llama(Path(sys.argv[1]))
 for precision in ("fp32", "int8"):
     press(LlmJob(model=str(folder), name=f"tiny-{precision}", precision=precision))
+"""
+
+_PRESS_MARK = """
+from export.watermark import WatermarkJob, press
+press(WatermarkJob(generator="tiny-fp32", name="tiny-mark", settings={
+    "message_bits": 8, "tokens_per_bit": 9.0, "delta": 6.0, "permutations": 40,
+}))
 """
 
 _PRESS_EHR = """
@@ -49,6 +57,24 @@ def tiny_llm_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clips_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BENTOML_HOME that holds the bundled image models, clipself-tiny and clip-tiny. Shared, as `pressed_home`."""
     return shared_store(tmp_path_factory, "clips", lambda home: run_press(home, _PRESS_CLIPS))
+
+
+@pytest.fixture(scope="session")
+def mark_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME with tiny-fp32 and tiny-mark, a watermarking scheme of eight bits. Shared, as `pressed_home`."""
+
+    def press(home: Path) -> None:
+        shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
+        run_press(home, _PRESS_MARK)
+
+    return shared_store(tmp_path_factory, "tiny-mark", press)
+
+
+@pytest.fixture(scope="session")
+def detector_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME with tiny-fp32 and both versions of its detector, tiny-text. Shared, as `pressed_home`."""
+    corpora = tmp_path_factory.mktemp("corpora")
+    return shared_store(tmp_path_factory, "detector", lambda home: press_detector(home, tiny_llm_home, corpora))
 
 
 @pytest.fixture(scope="session")

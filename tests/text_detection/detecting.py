@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 from live_server import LiveServer
+from tiny_detector import DETECTOR
 
 from export.artifact import Artifact, read_artifact
 from models.dna_gpt.detector import DetectorSpec
@@ -18,18 +19,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # BentoML's own, when its services are imported
     from services.text_detect import ROUTE, TextDetectFamily, TextDetectModel
 
-DETECTOR, GENERATOR = "tiny-text", "tiny-fp32"
+GENERATOR = "tiny-fp32"
 Json = dict[str, Any]
 
 PROSE = (
     "The committee met in the old town hall on a rainy Tuesday evening, and although nobody had expected much of the "
     "agenda, three proposals were passed before supper."
 )
-
-
-def numbered(text: str) -> str:
-    """The text with numbers for its longer words: a machine's, to the detector of the tests."""
-    return " ".join(str(place) if len(word) > 4 else word for place, word in enumerate(text.split()))
 
 
 @dataclass(frozen=True)

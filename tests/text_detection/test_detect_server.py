@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from awkward import PROSE, TEXTS, Awkward
-from detecting import DETECTOR, answer, ask, numbered, only_text
+from detecting import DETECTOR, answer, ask, only_text
 from live_server import PRESSROOM, LiveServer, clean_environment
 from pressroom_client import AsyncClient, Client, TooManyRows, UsageError
 from refusals import check_http
+from tiny_detector import numbered
 
 from services.text_detect import ROUTE
 

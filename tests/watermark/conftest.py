@@ -1,8 +1,7 @@
-"""A store with a tiny language model and a watermarking scheme of eight bits, and servers that mark with it."""
+"""Servers that mark with the scheme of eight bits in `mark_home`."""
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,29 +11,10 @@ from typing import Any
 import pytest
 from live_server import LiveServer, StartServer, running_server
 from marked_server import SECRETS
-from stores import run_press, shared_store
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # BentoML's own, when its services are imported
     import services.watermark  # noqa: F401
-
-_PRESS = """
-from export.watermark import WatermarkJob, press
-press(WatermarkJob(generator="tiny-fp32", name="tiny-mark", settings={
-    "message_bits": 8, "tokens_per_bit": 9.0, "delta": 6.0, "permutations": 40,
-}))
-"""
-
-
-@pytest.fixture(scope="session")
-def mark_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BENTOML_HOME with tiny-fp32 and tiny-mark, its scheme. Shared, never changed."""
-
-    def press(home: Path) -> None:
-        shutil.copytree(tiny_llm_home / "models" / "tiny-fp32", home / "models" / "tiny-fp32")
-        run_press(home, _PRESS)
-
-    return shared_store(tmp_path_factory, "tiny-mark", press)
 
 
 @pytest.fixture(scope="session")
