@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,12 +84,18 @@ def busy_neighbours() -> Iterator[None]:
 
 
 class ServerCpu:
-    """The CPU account of one server. Its workers are those that run when the account is opened."""
+    """The CPU account of one server. Its workers are those that run when the account is opened.
+
+    A worker that ends meanwhile keeps what it was last seen to have used.
+    """
 
     def __init__(self, supervisor: int) -> None:
         self._supervisor = supervisor
-        self._workers = descendants(supervisor)
+        self._workers = dict.fromkeys(descendants(supervisor), 0.0)
 
     def read(self) -> CpuReading:
-        workers = sum(process_cpu_seconds(pid) for pid in self._workers)
+        for pid in self._workers:
+            with suppress(OSError):
+                self._workers[pid] = process_cpu_seconds(pid)
+        workers = sum(self._workers.values())
         return CpuReading(workers, process_cpu_seconds(self._supervisor), machine_busy_seconds())

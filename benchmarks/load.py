@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -18,20 +17,23 @@ from typing import Self
 import uvloop
 
 from benchmarks.cpu import CpuReading, ServerCpu
-from benchmarks.windows import Windows, split_windows
+from benchmarks.http2_line import Http2Line, grpc_message
+from benchmarks.windows import split_windows
 from benchmarks.wires import WIRES
-from pressroom.bench_grpc import GrpcLine, open_channel
 from pressroom.bench_http import HttpLine, Outcome
-from pressroom.bench_load import MakeLine, Tally, closed_loop
+from pressroom.bench_load import Load, MakeLine, Tally
+
+SEED = 1  # of an open loop's times
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shot:
     """One measurement to make.
 
-    wire     key of WIRES
+    wire     names, with the model, the requests that are sent
     pid      supervising process of the server
-    clients  closed-loop clients, >= 1
+    clients  closed-loop clients, >= 1; 0 with a rate
+    rate     requests a second of an open loop (Poisson)
     warm     seconds before the window
     seconds  length of the window
     """
@@ -44,6 +46,29 @@ class Shot:
     clients: int
     warm: float
     seconds: float
+    rate: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Requests to send around and around: HTTP/1.1 requests with their heads, or gRPC messages."""
+
+    requests: list[bytes]
+    grpc: bool
+
+
+Prepare = Callable[[Shot], Prepared]
+
+
+def forecasts() -> Prepare:
+    """Requests of WIRES for all windows of the test rows."""
+    windows = split_windows()
+
+    def prepare(shot: Shot) -> Prepared:
+        wire = WIRES[shot.wire]
+        return Prepared([wire.build(shot.model, windows, i) for i in range(len(windows))], wire.grpc)
+
+    return prepare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +87,15 @@ class Taken:
 
 
 class LoadGenerator:
-    """Starts the process, hands it shots, ends it."""
+    """Starts the process, hands it shots, ends it. source: makes in that process what makes the requests of a shot."""
+
+    def __init__(self, source: Callable[[], Prepare] = forecasts) -> None:
+        self._source = source
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
         self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, self._source), daemon=True)
         self._process.start()
         theirs.close()
         return self
@@ -91,10 +119,10 @@ class LoadGenerator:
             self._process.terminate()
 
 
-def _serve(shots: Connection) -> None:
+def _serve(shots: Connection, source: Callable[[], Prepare]) -> None:
     """In the generator's process: answer shots until the other end is closed."""
-    windows = split_windows()
-    prepared: dict[tuple[str, str], list[bytes]] = {}
+    prepare = source()
+    known: dict[tuple[str, str], Prepared] = {}
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         while True:
             try:
@@ -102,22 +130,24 @@ def _serve(shots: Connection) -> None:
             except EOFError:
                 return
             key = (shot.wire, shot.model)
-            if key not in prepared:
-                prepared[key] = _prepare(shot, windows)
-            shots.send(runner.run(_take(shot, prepared[key])))
+            if key not in known:
+                known[key] = _framed(prepare(shot))
+            shots.send(runner.run(_take(shot, known[key])))
 
 
-def _prepare(shot: Shot, windows: Windows) -> list[bytes]:
-    requests = [WIRES[shot.wire].build(shot.model, windows, i) for i in range(len(windows))]
+def _framed(prepared: Prepared) -> Prepared:
+    if prepared.grpc:
+        prepared = Prepared([grpc_message(raw) for raw in prepared.requests], grpc=True)
     gc.collect()
     gc.freeze()  # the prepared bytes need no second look
-    return requests
+    return prepared
 
 
-async def _take(shot: Shot, requests: list[bytes]) -> Taken:
-    tally = Tally(requests)
+async def _take(shot: Shot, prepared: Prepared) -> Taken:
+    tally = Tally(prepared.requests)
     account = ServerCpu(shot.pid)
-    async with _lines(shot) as make, closed_loop(tally, make, shot.clients):
+    load = Load(shot.clients, shot.rate)
+    async with load.at_work(tally, _lines(shot, prepared.grpc), seed=SEED):
         await asyncio.sleep(shot.warm)
         before, warming = account.read(), tally.turn()
         await asyncio.sleep(shot.seconds)
@@ -136,15 +166,7 @@ async def _take(shot: Shot, requests: list[bytes]) -> Taken:
     )
 
 
-@asynccontextmanager
-async def _lines(shot: Shot) -> AsyncIterator[MakeLine]:
+def _lines(shot: Shot, over_grpc: bool) -> MakeLine:
     """A maker of lines: a connection for each client, over HTTP as over gRPC."""
-    if not WIRES[shot.wire].grpc:
-        yield lambda: HttpLine(shot.host, shot.port)
-        return
-    channels = [open_channel(f"{shot.host}:{shot.port}", None, tls=False) for _ in range(shot.clients)]
-    left = iter(channels)
-    try:
-        yield lambda: GrpcLine(next(left))
-    finally:
-        await asyncio.gather(*(channel.close() for channel in channels))
+    line = Http2Line if over_grpc else HttpLine
+    return lambda: line(shot.host, shot.port)

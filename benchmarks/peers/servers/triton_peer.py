@@ -1,4 +1,4 @@
-"""Triton's server binary from the nvidia-pytriton wheel with its python backend: Open Inference Protocol, REST and gRPC.
+"""Triton's server from the nvidia-pytriton wheel with its python backend: Open Inference Protocol, REST and gRPC.
 
 Writes a model repository, puts the binary beside the stub for this Python, and becomes the server. PEER_GRPC_PORT is
 where gRPC listens.
