@@ -18,9 +18,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.environments import PeerMissing
 from benchmarks.llm_campaign import Campaign, Plan, Prompts, measurements
 from benchmarks.llm_contenders import PRECISIONS, Contender, artifact, contenders, folder, ours
-from benchmarks.llm_environments import PeerMissing
 from benchmarks.llm_process import PeerError, PeerProcess
 from benchmarks.server import use_own_store
 

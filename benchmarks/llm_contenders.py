@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from benchmarks.llm_environments import HOME, llama_server, vllm_python
+from benchmarks.environments import HOME
+from benchmarks.llm_environments import llama_server, vllm_python
 from benchmarks.server import ROOT
 
 WORK = ROOT / "out" / "llm-benchmark"
