@@ -39,7 +39,7 @@ class Wire:
     read: Callable[[bytes, bytes], Forecast]
 
 
-def _post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     fields = {"Host": "bench", "Content-Length": str(len(body)), **headers}
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
@@ -49,7 +49,7 @@ def _build_json(model: str, windows: Windows, index: int) -> bytes:
     stamps = np.datetime_as_string(windows.stamps[index].astype("M8[s]")).tolist()
     values = dict(zip(windows.columns, windows.history[index].T.tolist(), strict=True))
     document = {"model": model, "series": [{"timestamps": stamps, "values": values}]}
-    return _post("/v1/forecast", orjson.dumps(document), JSON_TYPE)
+    return post("/v1/forecast", orjson.dumps(document), JSON_TYPE)
 
 
 def _read_json(head: bytes, body: bytes) -> Forecast:
@@ -63,11 +63,11 @@ def _tensors(windows: Windows, index: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def _build_oip_json(model: str, windows: Windows, index: int) -> bytes:
-    return _post(f"/v2/models/{model}/infer", *as_json(_tensors(windows, index)))
+    return post(f"/v2/models/{model}/infer", *as_json(_tensors(windows, index)))
 
 
 def _build_oip_binary(model: str, windows: Windows, index: int) -> bytes:
-    return _post(f"/v2/models/{model}/infer", *as_binary(_tensors(windows, index)))
+    return post(f"/v2/models/{model}/infer", *as_binary(_tensors(windows, index)))
 
 
 def _read_oip(head: bytes, body: bytes) -> Forecast:
