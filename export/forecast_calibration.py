@@ -76,6 +76,8 @@ def calibrate(
             "data": rows.file,
             "rows": rows.interval,
             "season": found.season,
+            "difficulty": "distance of the last season from those before it, of the column and of all",
+            "weights": "every time of year alike",
         }
     }
     return Calibrated(Calibration(found, reference), words)
@@ -139,7 +141,8 @@ def _conformal(run: Runner, spec: ForecastSpec, rows: Rows, report: Report) -> c
         part = starts[begin : begin + BATCH]
         scores[begin : begin + BATCH] = _scores(run, spec, rows, part, unit, season)
         report(STEP, min(begin + BATCH, len(starts)), len(starts))
-    return conformal.calibrate(scores, unit, season)
+    weights = conformal.year_weights(starts, conformal.year_of(spec.frequency))
+    return conformal.calibrate(scores, unit, season, weights)
 
 
 def _scores(
@@ -153,5 +156,5 @@ def _scores(
     if spec.takes_marks and rows.stamps is not None:
         clock = sliding_window_view(rows.stamps, spec.look_back)[starts]
     forecast = to_raw(run(to_tensors(history, clock, spec)), spec)
-    scale = conformal.difficulty(history, unit, season) * unit
+    scale = conformal.unrest(history, unit, season) * unit
     return np.asarray(np.abs(windows[:, spec.look_back :] - forecast) / scale[:, None])

@@ -1,6 +1,7 @@
 """What an artifact knows beside its forecast: conformal quantiles and the training rows' deciles, in one small file.
 
-levels int64 [K], quantiles float32 [K, H, C], unit float64 [C], numbers int64 [2] (season, windows)
+levels int64 [K], quantiles float32 [K, H, C], unit float64 [C],
+numbers int64 [3] (season, windows, measure of difficulty; the last is missing, and 0, in artifacts of before it)
 edges float64 [9, C], shares float64 [10, C]
 """
 
@@ -35,7 +36,7 @@ class Calibration:
                 "levels": np.array(found.levels, dtype=np.int64),
                 "quantiles": found.quantiles,
                 "unit": found.unit,
-                "numbers": np.array([found.season, found.windows], dtype=np.int64),
+                "numbers": np.array([found.season, found.windows, found.measure], dtype=np.int64),
             }
         if self.reference is not None:
             tensors |= {"edges": self.reference.edges, "shares": self.reference.shares}
@@ -50,8 +51,9 @@ def load(folder: Path) -> Calibration:
     found = load_file(folder / FILE)
     conformal = reference = None
     if "quantiles" in found:
-        season, windows = found["numbers"].tolist()
-        conformal = Conformal(tuple(found["levels"].tolist()), found["quantiles"], found["unit"], season, windows)
+        season, windows, measure = (*found["numbers"].tolist(), 0)[:3]
+        levels = tuple(found["levels"].tolist())
+        conformal = Conformal(levels, found["quantiles"], found["unit"], season, windows, measure)
     if "edges" in found:
         reference = Reference(found["edges"], found["shares"])
     return Calibration(conformal, reference)

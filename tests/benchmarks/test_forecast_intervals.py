@@ -16,7 +16,7 @@ from live_server import PRESSROOM, LiveServer, StartServer, clean_environment
 from pressroom_client import AsyncClient, BacktestOptions, Client, InvalidRequest
 
 from benchmarks.accuracy import BATCH
-from benchmarks.coverage import LEVELS, _gauges, rows_of_test
+from benchmarks.coverage import LEVELS, gauges, rows_of_test
 from benchmarks.errors_table import errors
 from benchmarks.windows import split_windows
 from export.scaling import read_scaler
@@ -53,9 +53,9 @@ def test_a_backtest_agrees_with_the_accuracy_benchmark_and_the_gauge_with_it(fre
     assert result.overall.mse == pytest.approx(found.mse, rel=1e-6)
     assert result.overall.mae == pytest.approx(found.mae, rel=1e-6)
     assert result.by_column["OT"].mse == pytest.approx(found.columns["OT"][0], rel=1e-6)
-    gauges = _gauges(fresh.url, model, "split")
+    shown = gauges(fresh.url, model, "split")
     for level in LEVELS:
-        assert gauges[level] == pytest.approx(100 * result.overall.coverage[level], abs=0.01)
+        assert shown[level] == pytest.approx(100 * result.overall.coverage[level], abs=0.01)
     assert 60 < 100 * result.overall.coverage[80] < 95  # a week of one season; all of it is in docs/forecasting.md
     assert fresh.metric("pressroom_forecast_truths_total", model=model) == result.truth.size
     assert fresh.metric("pressroom_forecast_kept", model=model) == 0

@@ -13,7 +13,7 @@ from export.errors import DataError, OptionError
 from export.forecast_calibration import calibrate
 from export.forecast_data import DataOptions, Prepared, prepare
 from export.runner import Tensors
-from models.forecasting.conformal import difficulty
+from models.forecasting.conformal import unrest
 
 TRAIN, TEST = 300, (400, 500)
 
@@ -35,14 +35,14 @@ def prepared(csv: Path, split: str = "custom") -> Prepared:
     return prepare(DataOptions(data=csv, split=split))
 
 
-def expected_scores(values: np.ndarray, unit: np.ndarray) -> np.ndarray:
+def expected_scores(values: np.ndarray, unit: np.ndarray, season: int = 24) -> np.ndarray:
     """The definition, window by window."""
     scores = []
     for start in range(len(values) - LOOK_BACK - HORIZON + 1):
         history, truth = values[start : start + LOOK_BACK], values[start + LOOK_BACK :][:HORIZON]
         steps = np.arange(1, HORIZON + 1)[:, None]
         forecast = history[-1] + steps * (history[-1] - history[-2])
-        scores.append(np.abs(truth - forecast) / (difficulty(history[None], unit, 24)[0] * unit))
+        scores.append(np.abs(truth - forecast) / (unrest(history[None], unit, season)[0] * unit))
     return np.array(scores)
 
 
@@ -57,12 +57,31 @@ def test_scores_are_those_of_all_windows_before_the_test_rows(csv: Path) -> None
     count = len(scores)
     assert found.words["intervals"] == {
         "method": "split-conformal", "levels": "1 to 99", "windows": count, "data": "data.csv", "rows": "0:400",
-        "season": 24,
+        "season": 24, "weights": "every time of year alike",
+        "difficulty": "distance of the last season from those before it, of the column and of all",
     }  # fmt: skip
     assert found.calibration.conformal is not None
     for level in (1, 50, 80, 99):
         rank = min(int(np.ceil((count + 1) * level / 100)), count) - 1
         np.testing.assert_allclose(found.calibration.conformal.quantile(level), scores[rank], rtol=1e-4)
+
+
+def test_a_month_that_is_in_the_file_twice_weighs_half(tmp_path: Path) -> None:
+    """Sixteen months of days, the calibration's years as the frequency says them."""
+    generator = np.random.default_rng(3)
+    index = pd.date_range("2024-01-01", periods=480, freq="D", name="date")
+    pd.DataFrame(generator.normal(5, 2, (480, 2)), columns=list(COLUMNS), index=index).to_csv(tmp_path / "days.csv")
+    facts = prepare(DataOptions(data=tmp_path / "days.csv", split="0:480"))
+    found = calibrate(run, spec_of("d"), facts).calibration.conformal
+    assert found is not None
+    assert facts.table is not None
+    rows = facts.table.values
+    scores = expected_scores(rows, rows.std(axis=0), season=7)
+    years = np.array([1 + (start >= 365) + (start < len(scores) - 365) for start in range(len(scores))])
+    weights = 1 / years
+    order = np.argsort(scores[:, 0, 0])
+    place = np.searchsorted(weights[order].cumsum(), 0.8 * (weights.sum() + 1))
+    np.testing.assert_allclose(found.quantile(80)[0, 0], scores[order[place], 0, 0], rtol=1e-5)
 
 
 def test_the_reference_is_the_training_rows(csv: Path) -> None:
