@@ -57,7 +57,7 @@ def gateway(settings: Mapping[str, str] | None = None, service: str = "gateway")
 
     settings  environment of the server beyond ours, e.g. {"PRESSROOM_MAX_BATCH_ROWS": "1"}
     """
-    port, grpc_port = _free_ports(2)
+    port, grpc_port = free_ports(2)
     command = [sys.executable, "-c", "from pressroom.cli import main; main()"]
     command += ["serve", service, "--host", HOST, "--port", str(port), "--grpc-port", str(grpc_port)]
     with tempfile.TemporaryFile("w+") as log:
@@ -79,7 +79,8 @@ def gateway(settings: Mapping[str, str] | None = None, service: str = "gateway")
             _stop(process)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

@@ -29,7 +29,7 @@ def write_mlp(path: Path) -> None:
     rng = np.random.default_rng(SEED)
 
     def weights(rows: int, columns: int) -> Array:
-        return (rng.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
+        return np.asarray(rng.standard_normal((rows, columns)) / np.sqrt(rows), np.float32)
 
     nodes = [
         helper.make_node("Flatten", ["x"], ["flat"], axis=1),
@@ -45,7 +45,7 @@ def write_mlp(path: Path) -> None:
         "b1": np.zeros(size, np.float32),
         "shape": np.array([-1, STEPS, COLUMNS]),
     }
-    shape = ["batch", STEPS, COLUMNS]
+    shape: list[str | int] = ["batch", STEPS, COLUMNS]
     graph = helper.make_graph(nodes, "mlp", [_floats("x", shape)], [_floats("y", shape)], _tensors(constants))
     _write(graph, path)
 

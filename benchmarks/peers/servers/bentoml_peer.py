@@ -1,4 +1,4 @@
-"""BentoML as it comes: a batchable API that takes an array, JSON in and out. POST /infer.
+"""BentoML as it comes: a batchable API that takes an array, JSON in and out. POST /inference.
 
 bentoml serve bentoml_peer:Peer
 """
@@ -19,6 +19,6 @@ class Peer:
     def __init__(self) -> None:
         self._model = Model()
 
-    @bentoml.api(batchable=True, max_batch_size=_TOLD["max_batch_rows"])
+    @bentoml.api(route="/inference", batchable=True, max_batch_size=_TOLD["max_batch_rows"])
     def infer(self, rows: np.ndarray) -> np.ndarray:
         return self._model.run_flat(rows.astype(np.float32))

@@ -1,4 +1,4 @@
-"""LitServe: its own batching, a row's numbers as JSON. POST /predict."""
+"""LitServe: its own batching, a row's numbers as JSON. POST /inference."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class Inference(litserve.LitAPI):  # type: ignore[misc]
 
 if __name__ == "__main__":
     told = description()
-    api = Inference(max_batch_size=told["max_batch_rows"], batch_timeout=told["max_delay_ms"] / 1e3)
+    api = Inference(
+        api_path="/inference", max_batch_size=told["max_batch_rows"], batch_timeout=told["max_delay_ms"] / 1e3
+    )
     server = litserve.LitServer(api, accelerator="cpu", workers_per_device=1, fast_queue=True)
     server.run(host=HOST, port=port(), generate_client_file=False, log_level="warning", access_log=False)

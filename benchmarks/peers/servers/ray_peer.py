@@ -1,4 +1,4 @@
-"""Ray Serve: one replica with `serve.batch`, a row's bytes in and out. POST /."""
+"""Ray Serve: one replica with `serve.batch`, a row's bytes in and out. POST /inference."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Inference:
 if __name__ == "__main__":
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     serve.start(http_options={"host": HOST, "port": port()}, logging_config={"enable_access_log": False})
-    serve.run(Inference.bind())
+    serve.run(Inference.bind(), route_prefix="/inference")
     signal.sigwait([signal.SIGTERM, signal.SIGINT])
     ray.shutdown()

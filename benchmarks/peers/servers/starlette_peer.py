@@ -1,4 +1,4 @@
-"""Starlette on uvicorn with a batcher of thirty lines: what a row costs without any platform. POST /infer, bytes."""
+"""Starlette on uvicorn with a batcher of thirty lines: what a row costs without any platform. POST /inference, bytes."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ async def infer(request: Request) -> Response:
 
 
 if __name__ == "__main__":
-    app = Starlette(routes=[Route("/infer", infer, methods=["POST"])])
+    app = Starlette(routes=[Route("/inference", infer, methods=["POST"])])
     uvicorn.run(app, host=HOST, port=port(), log_level="warning", access_log=False, loop="uvloop", http="httptools")
