@@ -33,7 +33,7 @@ class TokenBatcher(Batcher):
     def _reorder(self, queue: deque[Job]) -> None:
         """Bring the oldest live job of another length than the last batch's to the front, the others in their order."""
         for i, job in enumerate(queue):
-            if not job.future.done() and length_of(job) != self._last_length:
+            if not job.waiter.done() and length_of(job) != self._last_length:
                 del queue[i]
                 queue.appendleft(job)
                 return

@@ -86,8 +86,8 @@ class ForecastModel(TensorModel):
         """The signature with a free time axis: longer histories are cut to their last L rows."""
         return self._accepts
 
-    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
-        """history FP32 [B, >= L, C] and optionally timestamps INT64 [B, same] -> forecast FP32 [B, H, C].
+    def prepare(self, tensors: Tensors) -> Tensors:
+        """history FP32 [B, >= L, C], optionally timestamps INT64 [B, same], as `ForecastPipeline` takes them.
 
         A network whose calendar goes over the horizon needs timestamps, and takes future_timestamps INT64 [B, H].
         """
@@ -99,12 +99,16 @@ class ForecastModel(TensorModel):
         if stamps is not None:
             self._check_stamps(stamps, received)
             stamps = self._continued(stamps[:, -needed:], tensors.get(FUTURE))
-        (output,) = await self.batcher.submit([self._raw_tensors(history[:, -needed:], stamps)], call)
+        return self._raw_tensors(history[:, -needed:], stamps)
+
+    def complete(self, tensors: Tensors, outputs: Tensors, call: Call) -> tuple[Tensors, Json]:
+        """forecast FP32 [B, H, C], and what of the history and the calendar was read."""
+        history, needed = tensors["history"], self.spec.look_back
         self._watch(history[:, -needed:], call)
-        notes: Json = {"history_received": received, "history_used": needed}
+        notes: Json = {"history_received": history.shape[1], "history_used": needed}
         if self.spec.takes_marks:
-            notes["calendar"] = "absent" if stamps is None else "present"
-        return {"forecast": _finite(output).astype(np.float32)}, notes
+            notes["calendar"] = "present" if "timestamps" in tensors else "absent"
+        return {"forecast": _finite(outputs).astype(np.float32)}, notes
 
     async def answer(self, request: Json, call: Call) -> Json:
         """The JSON routes, see `services.forecast_schema`; inside a tensor, a request with `truth` brings truths."""

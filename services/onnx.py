@@ -59,8 +59,7 @@ class OnnxModel(TensorModel):
         super().__init__(artifact, OnnxRuntime(graph, runtime_options(settings)), batch_policy(settings))
         self._max_rows = settings.max_request_rows
 
-    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
-        (outputs,) = await self.batcher.submit([tensors], call)
+    def complete(self, tensors: Tensors, outputs: Tensors, call: Call) -> tuple[Tensors, Json]:
         for name, tensor in outputs.items():
             if tensor.dtype.kind == "f" and not _is_finite(tensor):
                 raise ApiError(

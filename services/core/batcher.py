@@ -19,7 +19,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from time import perf_counter
@@ -29,7 +28,8 @@ from services.core.call import Call
 from services.core.circuit import Circuit
 from services.core.deadlines import Deadlines
 from services.core.errors import ApiError
-from services.core.job import Job, Outcome, cut, glue, join, split
+from services.core.job import Job, Outcome, Waiter, cut, glue, join, split
+from services.core.model_thread import ModelThread
 from services.core.tensors import Tensors
 
 log = logging.getLogger("pressroom.batcher")
@@ -73,7 +73,7 @@ class Batcher:
         self.policy = policy
         self._run = run
         self._observer = observer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._thread = ModelThread()
         self._interactive: deque[Job] = deque()
         self._patient: deque[Job] = deque()  # priority `batch`
         self.circuit = Circuit(policy.max_failures, policy.cooldown_s)
@@ -96,33 +96,50 @@ class Batcher:
         Raises ApiError: queue_full, shutting_down, circuit_open, deadline_exceeded, inference_failed.
         Cancelling the caller drops what has not begun.
         """
-        pieces = [cut(tensors, self.policy.max_rows) for tensors in items]
-        jobs = [job for piece in pieces for job in piece]
-        self._enqueue(jobs, call)
-        if len(jobs) == 1:  # nearly every request
-            return [await self._outputs(jobs[0], call)]
+        cuts = [cut(tensors, self.policy.max_rows) for tensors in items]
+        pieces = [piece for one in cuts for piece in one]
+        self._enqueue([job for job, _ in pieces], call)
+        if len(pieces) == 1:  # nearly every request
+            return [await self._outputs(*pieces[0], call)]
         try:
-            outputs = {job: await job.future for job in jobs}
+            outputs = {job: await future for job, future in pieces}
         finally:
-            for job in jobs:
-                self._release(job)
+            for piece in pieces:
+                self._release(*piece)
+        jobs = list(outputs)
         call.ran(jobs[0].submitted, min(j.began for j in jobs), max(j.ended for j in jobs), jobs[0].batch_rows)
-        return [glue([outputs[job] for job in piece]) for piece in pieces]
+        return [glue([outputs[job] for job, _ in one]) for one in cuts]
 
-    async def _outputs(self, job: Job, call: Call) -> Tensors:
+    async def _outputs(self, job: Job, future: asyncio.Future[Tensors], call: Call) -> Tensors:
         try:
-            outputs = await job.future
+            outputs = await future
         except BaseException:
-            self._release(job)
+            self._release(job, future)
             raise
         call.ran(job.submitted, job.began, job.ended, job.batch_rows)
         return outputs
+
+    def put(self, tensors: Tensors, rows: int, waiter: Waiter, call: Call) -> Job:
+        """Queue the tensors of one request for somebody who is called back.
+
+        rows  of the tensors, at most the policy's `max_rows`
+        Raises ApiError as `submit` does before anything ran; what happens later is told to the waiter.
+        """
+        job = Job(tensors, rows, waiter)
+        self._enqueue([job], call)
+        return job
+
+    def withdraw(self, job: Job) -> None:
+        """Nobody waits for a job any more: forget it if it has not begun. Its waiter has to be `done`."""
+        if job.queued:
+            self._leave_queue(job)
+            job.tensors = {}  # a dropped job may stay in the deque for a while; its data need not
 
     async def close(self) -> None:
         """Refuse new work, finish what was accepted, stop the thread."""
         self._closed = True
         await self._idle.wait()
-        self._thread.shutdown(wait=False)
+        self._thread.stop()
 
     def _enqueue(self, jobs: list[Job], call: Call) -> None:
         rows = sum(job.rows for job in jobs)
@@ -152,16 +169,14 @@ class Batcher:
         )
 
     def _unanswered(self) -> Iterator[Job]:
-        return (job for job in chain(self._interactive, self._patient, self._batch) if not job.future.done())
+        return (job for job in chain(self._interactive, self._patient, self._batch) if not job.waiter.done())
 
-    def _release(self, job: Job) -> None:
-        if not job.future.done():
-            job.future.cancel()
-        elif not job.future.cancelled():
-            job.future.exception()  # seen: a sibling piece's failure was reported already
-        if job.queued:
-            self._leave_queue(job)
-            job.tensors = {}  # a dropped job may stay in the deque for a while; its data need not
+    def _release(self, job: Job, future: asyncio.Future[Tensors]) -> None:
+        if not future.done():
+            future.cancel()
+        elif not future.cancelled():
+            future.exception()  # seen: a sibling piece's failure was reported already
+        self.withdraw(job)
 
     def _leave_queue(self, job: Job) -> None:
         if job.queued:
@@ -195,8 +210,7 @@ class Batcher:
             self._idle.set()
             return
         self._running, self._batch = True, batch
-        loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._thread, self._execute, batch).add_done_callback(lambda f: self._finish(batch, f))
+        self._thread.run(self._execute, batch, asyncio.get_running_loop(), self._finish)
 
     def _take(self) -> list[Job]:
         """The first live job in turn and its compatible mates; the others keep their order."""
@@ -225,7 +239,7 @@ class Batcher:
         later: list[Job] = []
         while queue and room > 0:
             job = queue.popleft()
-            if job.future.done():  # expired or cancelled
+            if job.waiter.done():  # expired or cancelled
                 self._leave_queue(job)
             elif not batch or (job.key == batch[0].key and job.rows <= room):
                 room = (room if batch else self._room(job)) - job.rows
@@ -254,9 +268,9 @@ class Batcher:
             job.began, job.ended, job.batch_rows = began, ended, rows
         return outcomes
 
-    def _finish(self, batch: list[Job], done: asyncio.Future[list[Outcome]]) -> None:
+    def _finish(self, batch: list[Job], outcomes: list[Outcome]) -> None:
         self._running, self._batch = False, ()
-        for job, outcome in zip(batch, done.result(), strict=True):
+        for job, outcome in zip(batch, outcomes, strict=True):
             self._settle(job, outcome)
         self._measure(batch)
         if self._interactive or self._patient:
@@ -268,12 +282,12 @@ class Batcher:
         failed = isinstance(outcome, BaseException)
         if failed or self.circuit.troubled:
             self._note(self.circuit.failed if failed else self.circuit.succeeded)
-        if job.future.done():
+        if job.waiter.done():
             return
         if isinstance(outcome, BaseException):
-            job.future.set_exception(_failure(outcome))
+            job.waiter.set_exception(_failure(outcome))
         else:
-            job.future.set_result(outcome)
+            job.waiter.set_result(outcome)
 
     def _note(self, happened: Callable[[], None]) -> None:
         was_open = self.circuit.is_open

@@ -42,7 +42,7 @@ class Deadlines:
         for job in list(unanswered()):
             if job.deadline <= now:
                 late = ApiError("deadline_exceeded", "the deadline passed before the model answered")
-                job.future.set_exception(late)
+                job.waiter.set_exception(late)
             else:
                 following = min(following, job.deadline)
         if following < math.inf:

@@ -1,10 +1,11 @@
-"""A job: the tensors of one request, or of one piece of it, on their way through a batch."""
+"""A job: the tensors of one request, or of one piece of it, on their way through a batch, and who waits for them."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
@@ -13,33 +14,50 @@ from services.core.tensors import Tensors
 Outcome = Tensors | BaseException
 
 
+class Waiter(Protocol):
+    """Who is told a job's outcome, in the event loop: an `asyncio.Future`, or what answers without a task.
+
+    done  whether nobody waits any more; nothing is told then
+    """
+
+    def done(self) -> bool: ...
+    def set_result(self, outputs: Tensors, /) -> None: ...
+    def set_exception(self, fault: BaseException, /) -> None: ...
+
+
 class Job:
-    """Tensors of one request (or one piece of it) and the future of its outcome."""
+    """Tensors of one request (or one piece of it) and who waits for their outcome."""
 
-    __slots__ = ("batch_rows", "began", "deadline", "ended", "future", "key", "queued", "rows", "submitted", "tensors")
+    __slots__ = ("batch_rows", "began", "deadline", "ended", "key", "queued", "rows", "submitted", "tensors", "waiter")
 
-    def __init__(self, tensors: Tensors, rows: int, future: asyncio.Future[Tensors]) -> None:
+    def __init__(self, tensors: Tensors, rows: int, waiter: Waiter) -> None:
         self.tensors = tensors
         self.rows = rows
         self.key = tuple([(name, t.dtype.char, t.shape[1:]) for name, t in tensors.items()])
-        self.future = future
+        self.waiter = waiter
         self.deadline = math.inf  # perf_counter seconds
         self.queued = True
         self.batch_rows = 0
         self.submitted = self.began = self.ended = perf_counter()
 
 
-def cut(tensors: Tensors, max_rows: int) -> list[Job]:
+Piece = tuple[Job, "asyncio.Future[Tensors]"]  # a job, and its waiter
+
+
+def cut(tensors: Tensors, max_rows: int) -> list[Piece]:
     """The jobs of one set of tensors, none of them over `max_rows` rows."""
     rows = len(next(iter(tensors.values())))
-    future = asyncio.get_running_loop().create_future
     if rows <= max_rows:
-        return [Job(tensors, rows, future())]
+        return [_awaited(tensors, rows)]
     starts = range(0, rows, max_rows)
     return [
-        Job({name: t[i : i + max_rows] for name, t in tensors.items()}, min(max_rows, rows - i), future())
-        for i in starts
+        _awaited({name: t[i : i + max_rows] for name, t in tensors.items()}, min(max_rows, rows - i)) for i in starts
     ]
+
+
+def _awaited(tensors: Tensors, rows: int) -> Piece:
+    future: asyncio.Future[Tensors] = asyncio.get_running_loop().create_future()
+    return Job(tensors, rows, future), future
 
 
 def glue(pieces: list[Tensors]) -> Tensors:

@@ -1,8 +1,8 @@
 """A loaded model as the front ends see it, and the family that knows how to load one.
 
 Every front end (task route, Open Inference Protocol over REST and gRPC) shares one `ServedModel` and thereby one
-queue of work. A family brings its tasks, `load`, and a subclass: of `TensorModel` with `infer` (tensors) and `answer`
-(raw data) where requests share forward passes, else of `ServedModel` with `answer` and a queue of its own.
+queue of work. A family brings its tasks, `load`, and a subclass: of `TensorModel` with `prepare`, `complete` (tensors)
+and `answer` (raw data) where requests share forward passes, else of `ServedModel` with `answer` and its own queue.
 """
 
 from __future__ import annotations
@@ -165,12 +165,21 @@ class TensorModel(ServedModel):
         self.passed: set[Any] = set()  # names, data types and shapes of tensors that need no second check
         self.batcher = Batcher(runtime.run, policy, self.metrics)
 
-    @abstractmethod
     async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
         """Checked tensors in raw units -> output tensors in raw units, and what the answer should say about itself.
 
         Raises InputError or ApiError.
         """
+        (outputs,) = await self.batcher.submit([self.prepare(tensors)], call)
+        return self.complete(tensors, outputs, call)
+
+    def prepare(self, tensors: Tensors) -> Tensors:
+        """Checked tensors in raw units -> what goes into a batch, as many rows. Raises InputError or ApiError."""
+        return tensors
+
+    def complete(self, tensors: Tensors, outputs: Tensors, call: Call) -> tuple[Tensors, Json]:
+        """A request's tensors and its rows of the batch's outputs -> what `infer` returns. Raises ApiError."""
+        return outputs, {}
 
     async def close(self) -> None:
         await self.batcher.close()

@@ -67,10 +67,6 @@ class TinyRuntime:
 class TinyModel(TensorModel):
     """Raw data are the tensors themselves."""
 
-    async def infer(self, tensors: Tensors, call: Call) -> tuple[Tensors, Json]:
-        (output,) = await self.batcher.submit([tensors], call)
-        return output, {}
-
     async def answer(self, request: Json, call: Call) -> Json:
         x = request.get("x")
         if not isinstance(x, list):

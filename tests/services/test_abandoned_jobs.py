@@ -35,7 +35,8 @@ async def test_callers_who_leave_as_their_batch_starts_do_not_open_the_circuit()
 
     batcher = Batcher(run, BatchPolicy(max_failures=1), Silent())
     held = threading.Event()
-    batcher._thread.submit(held.wait, 10)  # the batch is taken, but the model's thread has not come to it
+    loop = asyncio.get_running_loop()
+    batcher._thread.run(held.wait, 10, loop, lambda *_: None)  # the batch is taken, its thread has not come to it
     leaving = asyncio.ensure_future(batcher.submit([tensors(1)], Call("/", "none", "leaving")))
     while not batcher._running:
         await asyncio.sleep(0)
