@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,25 +32,29 @@ STEMS = {name: name.replace("-etth1", "").replace("-", "_") + "_etth1_96_96" for
 LOOK_BACK = {LIFTS[0]: 192, LIFTS[1]: 192, ARM: 96}
 FIRST = 11424 - 96  # of 192 rows that end where the official test split's first window ends
 BERLIN = "Europe/Berlin"
+CALIBRATION = (11_100, 11_520)  # csv rows their intervals are calibrated with here
 _PRESS = """
+import sys
 from dataclasses import replace
 from export.forecast import press
 from pressroom.bundled import PLUGINS, job
 for one in PLUGINS:
-    press(replace(job(one), evaluate=False, calibration="none"))
+    press(replace(job(one), evaluate=False, calibration=sys.argv[1]))
 """
 
 
 @pytest.fixture(scope="module")
 def plugins(pressed_home: Path, start_server: StartServer, tmp_path_factory: pytest.TempPathFactory) -> LiveServer:
     """A server with the bundled forecasters and everything put around them."""
-    home = tmp_path_factory.mktemp("plugins") / "home"
-    shutil.copytree(pressed_home, home, symlinks=True)
+    folder = tmp_path_factory.mktemp("plugins")
+    pd.read_csv(etth1.DATA / "ett" / "ETTh1.csv").iloc[slice(*CALIBRATION)].to_csv(folder / "recent.csv", index=False)
+    shutil.copytree(pressed_home, folder / "home", symlinks=True)
     done = subprocess.run(
-        [sys.executable, "-c", _PRESS], env=clean_environment(home), capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", _PRESS, str(folder / "recent.csv")],
+        env=clean_environment(folder / "home"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return start_server(home=home)
+    return start_server(home=folder / "home")
 
 
 @cache
@@ -78,14 +82,21 @@ def marks(clock: pd.DatetimeIndex) -> np.ndarray:
 
 def expected(name: str, first: int = FIRST, clock: pd.DatetimeIndex | None = None) -> np.ndarray:
     """Raw forecast [96, 7] of the network in torch for the window that starts at a csv row."""
+    return forecasts(name, [first], clock)[0]
+
+
+def forecasts(name: str, firsts: Sequence[int], clock: pd.DatetimeIndex | None = None) -> np.ndarray:
+    """The same for several windows, [W, 96, 7]."""
     data, length = document(name)["data"], LOOK_BACK[name]
     mean, std = np.array(data["scaler_mean"]), np.array(data["scaler_std"])
     steps = length + (96 if name == ARM else 0)
-    clock = pd.DatetimeIndex(etth1.stamps(first, steps)) if clock is None else clock
-    x = torch.from_numpy(((etth1.values(first, length) - mean) / std).astype(np.float32))[None]
-    m = torch.from_numpy(marks(clock))[None]
-    forecast = network(name)(x, m) if name != LIFTS[1] else network(name)(x)
-    return forecast[0].numpy().astype(np.float64) * std + mean
+    clocks = [pd.DatetimeIndex(etth1.stamps(first, steps)) if clock is None else clock for first in firsts]
+    histories = np.stack([etth1.values(first, length) for first in firsts])
+    x = torch.from_numpy(((histories - mean) / std).astype(np.float32))
+    m = torch.from_numpy(np.stack([marks(one) for one in clocks]))
+    with torch.inference_mode():
+        forecast = network(name)(x, m) if name != LIFTS[1] else network(name)(x)
+    return forecast.numpy().astype(np.float64) * std + mean
 
 
 def close(got: np.ndarray, name: str, wanted: np.ndarray) -> None:
@@ -173,6 +184,65 @@ def test_a_history_without_the_steps_before_the_window_is_refused_with_the_reaso
     )
     with Client(plugins.url) as client, pytest.raises(BadRequest, match=r"needs 192 \(the exact estimator"):
         client.infer(name, {"history": etth1.history()})
+
+
+def difficulty(name: str, histories: np.ndarray) -> np.ndarray:
+    """Raw histories [W, L, 7] -> [W, 7]: how far the last day is from the mean of the three before, as documented."""
+    std = np.array(document(name)["data"]["scaler_std"])
+    days = (histories / std).reshape(len(histories), -1, 24, 7)
+    own = np.abs(days[:, -1] - days[:, -4:-1].mean(axis=1)).mean(axis=1) + 0.05
+    return np.sqrt(own * np.exp(np.log(own).mean(axis=1, keepdims=True))) * std
+
+
+def radius(name: str, level: int) -> np.ndarray:
+    """Half-widths [96, 7] for the window at FIRST: the ceil((n + 1) p)-th smallest of the calibration's scores."""
+    length = LOOK_BACK[name]
+    firsts = range(CALIBRATION[0], CALIBRATION[1] - length - 96 + 1)
+    truths = np.stack([etth1.values(first + length, 96) for first in firsts])
+    histories = np.stack([etth1.values(first, length) for first in firsts])
+    scores = np.abs(truths - forecasts(name, firsts)) / difficulty(name, histories)[:, None]
+    rank = -(-(len(scores) + 1) * level // 100) - 1
+    return np.sort(scores, axis=0)[rank] * difficulty(name, etth1.values(FIRST, length)[None])
+
+
+@pytest.mark.parametrize("name", STEMS)
+def test_intervals_are_those_of_the_plugin_s_own_errors_on_every_way_in(plugins: LiveServer, name: str) -> None:
+    """Calibrated at export with its own history length and, for ARM, the horizon's calendar."""
+    wanted, std = radius(name, 80), np.array(document(name)["data"]["scaler_std"])
+    with Client(plugins.url) as http, Client(f"grpc://{plugins.grpc_address}") as grpc:
+        for client in (http, grpc):
+            one = client.forecast({"T1": history(name)}, model=name, levels=[80, 95]).single
+            assert [interval.level for interval in one.intervals] == [80, 95]
+            for i, column in enumerate(etth1.COLUMNS):
+                interval = one.interval(80)
+                np.testing.assert_allclose(
+                    (interval.upper[column] - interval.lower[column]) / 2 / std[i], wanted[:, i] / std[i], atol=2e-4
+                )
+                assert (one.interval(95).upper[column] >= interval.upper[column]).all()
+    content = json.dumps(etth1.request(entry(name), levels=[80]) | {"model": name})
+    tensor = {"name": "request", "datatype": "BYTES", "shape": [1], "data": [content]}
+    answer = plugins.post(f"/v2/models/{name}/infer", json={"inputs": [tensor]}).raise_for_status().json()
+    (inside,) = json.loads(answer["outputs"][0]["data"][0])["series"][0]["intervals"]
+    np.testing.assert_allclose(
+        (np.array(inside["upper"]["OT"]) - inside["lower"]["OT"]) / 2 / std[6], wanted[:, 6] / std[6], atol=2e-4
+    )
+
+
+@pytest.mark.parametrize("name", STEMS)
+def test_truths_teach_a_plugin_s_adaptive_intervals(plugins: LiveServer, name: str) -> None:
+    observed = dict(zip(etth1.COLUMNS, etth1.values(FIRST + LOOK_BACK[name], 96).T, strict=True))
+    with Client(plugins.url) as client:
+        result = client.forecast(history(name), model=name, levels=[80], interval="adaptive")
+        interval = result.single.interval(80)
+        answer = client.send_truth(pd.DataFrame(observed), model=name, request_id=result.request_id)
+    assert answer.values == (96 * 7,)
+    inside = [
+        (interval.lower[column] <= observed[column]) & (observed[column] <= interval.upper[column])
+        for column in etth1.COLUMNS
+    ]
+    assert plugins.metric(
+        "pressroom_forecast_coverage_ratio", model=name, method="adaptive", level="80"
+    ) == pytest.approx(np.mean(inside), abs=0.003)
 
 
 def test_windows_in_one_request_do_not_touch_each_other(plugins: LiveServer) -> None:
