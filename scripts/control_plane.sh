@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:-${PRESSROOM_CONTROL_PLANE:-out/control-plane}}")
 programs="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy"
 packages="golang-1.19-go golang-1.19-src rsync libpopt0 libxxhash0 etcd-server containerd containernetworking-plugins
-          conntrack libnetfilter-conntrack3 libnfnetlink0"
+          conntrack libnetfilter-conntrack3 libnfnetlink0 golang-github-modern-go-reflect2-dev"
 work=$folder/build
 tools=$folder/tools
 
@@ -35,6 +35,8 @@ fi
 if [ ! -d source ]; then
     apt source --download-only kubernetes
     dpkg-source --no-check -x kubernetes_*.dsc source >/dev/null
+    # The vendored 1.0.1 walks maps as Go did before 1.18: with 1.19 the API server crashes after a while. This is 1.0.2.
+    cp "$tools"/usr/share/gocode/src/github.com/modern-go/reflect2/*.go source/vendor/github.com/modern-go/reflect2/
 fi
 
 missing=()

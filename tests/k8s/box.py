@@ -107,9 +107,7 @@ def box(folder: Path) -> Iterator[Box]:
         _connect(opened)
         yield opened
     finally:
-        assert outer.stdin is not None
-        outer.stdin.close()
-        outer.wait(30)
+        outer.communicate(timeout=30)  # closes its input
         for process in opened.programs.values() if opened else ():
             process.wait(30)
         _remove_cgroups()
