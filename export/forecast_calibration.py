@@ -1,8 +1,9 @@
 """How far off a forecaster usually is, measured at export: conformal quantiles, and the deciles of its training rows.
 
-Calibration windows end before the test rows: by default all of the training csv up to there, so that a year's seasons
-have their part (docs/forecasting.md says what that does on ETTh1, and what other choices do). A file of its own
-(`--calibration FILE`) is used whole: recent rows of the series that will be served are better than old ones.
+Calibration windows end before the test rows: by default all of the training csv up to there, every time of year
+counting alike however often the file holds it (docs/forecasting.md says what that does on ETTh1, and what other choices
+do). A file of its own (`--calibration FILE`) is used whole: recent rows of the series that will be served are better
+than old ones.
 """
 
 from __future__ import annotations

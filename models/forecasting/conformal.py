@@ -5,11 +5,11 @@
     interval forecast - r ... forecast + r
 
 Among n scores of weights w in (0, 1], the quantile of level p is the smallest score that, with all below it, weighs at
-least p (sum w + 1): the 1 is the window to come (Barber et al. 2023, "Conformal prediction beyond exchangeability",
-eq. 10 and 11). With equal weights that is the ceil((n + 1) p)-th smallest, and among exchangeable windows an interval
-holds the truth with probability of at least p. Time series are not exchangeable: `difficulty` makes scores of calm and
-restless weeks comparable, `year_weights` those of files that hold one season more often than another, and the rest is
-measured (docs/forecasting.md).
+least p (sum w + 1): the 1 is the window to come (Barber et al. 2023, "Conformal Prediction Beyond Exchangeability").
+With equal weights that is the ceil((n + 1) p)-th smallest, and among exchangeable windows an interval holds the truth
+with probability of at least p. Time series are not exchangeable: `unrest` makes scores of calm and restless weeks
+comparable, `year_weights` balances a file that holds one season more often than another, and the rest is measured
+(docs/forecasting.md).
 
 Letters: B windows, L look-back, H horizon, C columns, K stored levels, n calibration windows.
 """
