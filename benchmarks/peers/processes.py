@@ -62,20 +62,21 @@ def _pss_bytes(pid: int) -> int:
 
 
 @contextmanager
-def peer(contender: Contender, python: Path, subject: Subject) -> Iterator[Running]:
-    """Start a peer's server on a model and wait for its first right status. Raises PeerMissing."""
+def served(contender: Contender, python: Path, subject: Subject) -> Iterator[Running]:
+    """A contender's server on a model, once it has answered a request. Raises PeerMissing."""
     port, grpc_port = free_ports(2)
     settings = {
         "PEER_MODEL": str(subject.description),
         "PEER_PORT": str(port),
         "PEER_GRPC_PORT": str(grpc_port),
+        "PRESSROOM_MODELS": subject.name,
         "PYTHONPATH": str(SERVERS),
         "PATH": f"{python.parent}:{os.environ['PATH']}",
     }
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile("w+") as log:
         environment = {**os.environ, **ONE_THREAD, **settings, "TMPDIR": home, "HOME": home, "BENTOML_HOME": home}
         process = subprocess.Popen(
-            contender.command(python, port),
+            contender.command(python, port, grpc_port),
             cwd=home,
             env=environment | contender.settings,
             stdin=subprocess.DEVNULL,

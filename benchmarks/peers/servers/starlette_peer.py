@@ -1,4 +1,4 @@
-"""Starlette on uvicorn with a batcher of thirty lines: what a row costs without any platform. POST /inference, bytes."""
+"""Starlette on uvicorn with a small batcher: what a row costs without any platform. POST /inference, bytes."""
 
 from __future__ import annotations
 
