@@ -59,7 +59,7 @@ function paint(chart, place) {
   const colour = (/** @type {string} */ name, alpha = 1) => withAlpha(style.getPropertyValue(name).trim(), alpha);
   const bands = chart.bands ?? [];
   const edge = { class: "edge", stroke: "transparent", width: 0, points: { show: false } };
-  const series = [
+  const series = /** @type {any[]} */ ([
     chart.time ? { label: "time" } : { label: chart.xLabel ?? "", value: plain },
     ...bands.flatMap((band) => [{ ...edge, label: `${band.label} upper` }, { ...edge, label: `${band.label} lower` }]),
     ...chart.lines.map((line) => ({
@@ -70,7 +70,7 @@ function paint(chart, place) {
       points: { show: false },
       value: (/** @type {any} */ _, /** @type {number | null} */ v) => (v === null || v === undefined ? "–" : (chart.written ?? short)(v)),
     })),
-  ];
+  ]);
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--rule"), width: 1 }, ticks: { show: false } };
   const options = {
     width: place.clientWidth,

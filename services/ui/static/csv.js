@@ -68,7 +68,7 @@ export function asSeries({ heads, rows }, rowsKept) {
   const kept = rows.slice(-rowsKept);
   const isNumber = heads.map((_, at) => kept.every((row) => row[at].trim() === "" || isFinite(Number(row[at]))));
   const time = isNumber.indexOf(false);
-  const columns = heads.flatMap((head, at) => (at === time ? [] : [[head || `column ${at + 1}`, at]]));
+  const columns = /** @type {[string, number][]} */ (heads.flatMap((head, at) => (at === time ? [] : [[head || `column ${at + 1}`, at]])));
   const values = Object.fromEntries(columns.map(([head, at]) => [head, kept.map((row) => number(row[at]))]));
   if (time < 0) return { values };
   return { timestamps: kept.map((row) => row[time].trim().replace(/^(\d{4}-\d{2}-\d{2}) /, "$1T")), values };

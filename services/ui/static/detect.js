@@ -14,11 +14,12 @@ const SAMPLE_LABELS = "cat, pizza, pineapple, fire engine, owl";
 
 /** @param {Json[]} models */
 export function detect(models) {
-  const model = modelSelect(models);
+  const model = modelSelect(models, (models.find((one) => one.detector) ?? models.at(-1))?.id);
   const file = el("input", { type: "file", accept: "image/jpeg,image/png,image/webp" });
   const labels = el("textarea", { rows: 3, spellcheck: "false" });
   labels.value = SAMPLE_LABELS;
   const threshold = el("input", { type: "number", min: 0, max: 1, step: 0.05, inputmode: "decimal", value: 0.5 });
+  const most = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric", value: 8 });
   const background = el("input", { type: "number", min: 0, max: 1, step: 0.05, inputmode: "decimal", value: 0.5 });
   const preview = el("img", { class: "preview", src: SAMPLE, alt: "The picture that is sent: drawn objects, until you choose a file" });
   file.addEventListener("change", async () => {
@@ -35,7 +36,8 @@ export function detect(models) {
       field("Picture", file, "JPEG, PNG or WebP. Without a file the sample below is sent."),
       preview,
       field("Labels", labels, "Separated by commas or lines."),
-      el("div", { class: "pair" }, field("Boxes from score", threshold), field("Map from score", background)),
+      el("div", { class: "pair" }, field("Boxes from score", threshold), field("Boxes at most", most)),
+      field("Map from score", background, "Pixels whose best label scores less are left clear."),
     ],
     async run({ show, say, signal }) {
       const chosen = /** @type {Json} */ (models.find((one) => one.id === model.value));
@@ -44,7 +46,10 @@ export function detect(models) {
       const common = { model: model.value, ...(words.length ? { labels: words } : {}) };
       const sent = (/** @type {string} */ path, /** @type {Json} */ more) =>
         ({ method: "POST", path, body: { ...common, ...more }, file: { field: "image", blob: picture, name: picture.name } });
-      const boxes = sent("/v1/detect", { threshold: Number(threshold.value), proposals: chosen.detector ? "model" : "grid" });
+      const boxes = sent("/v1/detect", {
+        threshold: Number(threshold.value), max_detections: Number(most.value), class_agnostic: true, overlap: 0.2,
+        proposals: chosen.detector ? "model" : "grid",
+      });
       const map = sent("/v1/segment", { background_threshold: Number(background.value) });
       const [found, dense] = [await ask(boxes, signal), await ask(map, signal)];
       show(...await pictures(picture, found.answer, dense.answer),

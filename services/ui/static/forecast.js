@@ -10,13 +10,14 @@ import { detailsOf, modelSelect } from "./served.js";
 
 /** @typedef {import("./api.js").Json} Json */
 
+/** @type {Record<string, number[]>} */
 const BANDS = { "": [], 80: [80], "80,95": [80, 95] };
 
 /** @param {Json[]} models */
 export function forecast(models) {
   const model = modelSelect(models);
   const horizon = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric" });
-  const text = el("textarea", { rows: 7, spellcheck: "false", placeholder: "date,HUFL,HULL,…\n2018-06-26 00:00:00,11.2,3.4,…" });
+  const text = el("textarea", { rows: 7, class: "code", spellcheck: "false", placeholder: "date,HUFL,HULL,…\n2018-06-26 00:00:00,11.2,3.4,…" });
   const file = el("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv" });
   const levels = select([["80,95", "80 % and 95 %"], ["80", "80 %"], ["", "none"]]);
   const missing = select([["refuse", "refuse them"], ["ffill", "repeat the last"], ["linear", "draw a line"]]);
@@ -78,7 +79,7 @@ function pictures(past, told) {
   draw();
   const keep = el("button", { type: "button", class: "quiet", onclick: () => save("forecast.csv", frameOf(told), "text/csv") },
     "Save the forecast as csv");
-  const warnings = told.warnings.map((one) => el("p", { class: "note" }, one.message));
+  const warnings = told.warnings.map((/** @type {Json} */ one) => el("p", { class: "note" }, one.message));
   return [place, el("div", { class: "row ends" }, field("Column", column), keep), ...warnings];
 }
 
@@ -93,8 +94,8 @@ function chartOf(column, past, told) {
   const intervals = [...(told.intervals ?? [])].sort((a, b) => b.level - a.level);
   return {
     name: "forecast",
-    summary: `${column}: ${before.length} known steps and ${ahead.length} forecast ones`
-      + intervals.map((one) => `, ${one.level} % interval`).join(""),
+    summary: `${column}: ${before.length} known steps, then ${ahead.length} forecast`
+      + (intervals.length ? `; shaded: ${intervals.map((/** @type {Json} */ one) => `${one.level} %`).reverse().join(" and ")} interval` : ""),
     x: stamps ?? [...before, ...ahead].map((_, at) => at - before.length + 1),
     time: stamps !== null,
     xLabel: stamps ? undefined : "steps from now",
@@ -133,6 +134,13 @@ function asText(series) {
   const columns = Object.keys(series.values);
   const stamps = series.timestamps;
   const rows = series.values[columns[0]].map((/** @type {unknown} */ _, /** @type {number} */ at) =>
-    [...(stamps ? [stamps[at]] : []), ...columns.map((name) => series.values[name][at])]);
+    [...(stamps ? [stamps[at]] : []), ...columns.map((name) => short(series.values[name][at]))]);
   return writeTable([...(stamps ? ["date"] : []), ...columns], rows);
+}
+
+/** A number with as many digits as tell it from other float32 numbers, which is what models read. @param {number | null} value */
+function short(value) {
+  if (value === null || Math.fround(value) !== value) return value;
+  const written = [6, 7, 8, 9].map((digits) => Number(value.toPrecision(digits)));
+  return written.find((one) => Math.fround(one) === value) ?? value;
 }

@@ -30,7 +30,7 @@ export function models(served) {
   return el("section", { class: "bench" },
     el("header", {}, el("h2", {}, "Models"), el("p", { class: "lead" },
       "Every model served is an artifact whose digest pins all of its bytes, with a certificate made when it was pressed.")),
-    el("div", { class: "row" }, choice, again), place);
+    el("div", { class: "row choice" }, choice, again), place);
 }
 
 /** @param {Json} told */
@@ -101,7 +101,7 @@ async function traffic(told) {
     ]),
     asked.length ? table("Requests", ["route", "protocol", "outcome", "count"], asked) : el("p", { class: "note" }, "No request yet."),
     asked.length ? table("Where the time went, milliseconds", ["stage", "mean", "median", "p99"], spent) : null,
-    el("p", { class: "note" }, "Median and p99 are read off histogram buckets: upper bounds within their bucket."),
+    el("p", { class: "note" }, "Median and p99 are estimates, from the buckets of histograms."),
   ];
 }
 

@@ -49,7 +49,7 @@ export function showTabs(list, place, tabs) {
     open(to);
     buttons[to].focus();
   });
-  const named = () => Math.max(0, tabs.findIndex((tab) => `#${tab.id}` === location.hash));
-  window.addEventListener("hashchange", () => open(named()));
-  open(named());
+  const named = () => tabs.findIndex((tab) => `#${tab.id}` === location.hash);
+  window.addEventListener("hashchange", () => named() >= 0 && open(named()));
+  open(Math.max(0, named()));
 }

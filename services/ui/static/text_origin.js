@@ -90,7 +90,7 @@ function spansOf(told) {
   const evidence = told.evidence.map((/** @type {Json} */ one) => ({
     start: one.start, end: one.end, kind: "evidence", title: `${one.words} words shared with continuation ${one.regeneration + 1}`,
   }));
-  return [...context, ...sentences.filter((one) => one.end > one.start), ...evidence];
+  return [...context, ...sentences.filter((/** @type {Json} */ one) => one.end > one.start), ...evidence];
 }
 
 /** @param {Json[]} found */
