@@ -16,6 +16,7 @@ from stores import run_press, shared_store
 from tiny_detector import press_detector
 
 _PRESS = "from pressroom.bundled import press_bundled; press_bundled()"
+_PRESS_RECORDS = "from pressroom.bundled_ehr import press_records; press_records()"
 _PRESS_CLIPS = "from pressroom.bundled_detect import press_clips; press_clips()"
 _PRESS_LLM = """
 from pathlib import Path
@@ -75,6 +76,12 @@ def detector_home(tiny_llm_home: Path, tmp_path_factory: pytest.TempPathFactory)
     """A BENTOML_HOME with tiny-fp32 and both versions of its detector, tiny-text. Shared, as `pressed_home`."""
     corpora = tmp_path_factory.mktemp("corpora")
     return shared_store(tmp_path_factory, "detector", lambda home: press_detector(home, tiny_llm_home, corpora))
+
+
+@pytest.fixture(scope="session")
+def synthea_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BENTOML_HOME that holds the bundled record model and its adapters. Shared, as `pressed_home`."""
+    return shared_store(tmp_path_factory, "synthea", lambda home: run_press(home, _PRESS_RECORDS))
 
 
 @pytest.fixture(scope="session")

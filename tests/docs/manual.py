@@ -61,13 +61,14 @@ def read_blocks(page: Path) -> list[Block]:
 
 @dataclass
 class Reader:
-    """Someone who follows a page. ports: what 3000 and 3001 stand for; home: the model store."""
+    """Someone who follows a page. home: the model store; ports: what 3000 and 3001 stand for; said: what was printed."""
 
     home: Path
     scratch: Path
     ports: tuple[int, int]
     namespace: dict[str, Any] = field(default_factory=dict)
     server: LiveServer | None = None
+    said: str = ""
     _running: ExitStack = field(default_factory=ExitStack)
 
     def follow(self, block: Block) -> None:
@@ -93,7 +94,7 @@ class Reader:
         elif words[:2] in (["bentoml", "serve"], ["pressroom", "serve"]) and "--print-config" not in words:
             self._serve([str(Path(sys.executable).with_name(words[0])), *words[1:]])
         else:
-            self._shell(command)
+            self.said += self._shell(command)
 
     def _serve(self, command: list[str]) -> None:
         self._running.close()

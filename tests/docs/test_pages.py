@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +18,15 @@ OWN_TEST = {
     "text-detection.md",  # asks a detector: see tests/text_detection/test_detect_page.py
     "llm.md",  # asks a language model: see tests/llm/test_text_page.py
     "onnx.md",  # asks a graph: see tests/onnx_graphs/test_onnx_served.py
+    "watermark.md",  # asks a scheme: see tests/watermark/test_watermark_page.py
+    "ehr.md",  # asks a record model: see tests/ehr/test_ehr_synthea.py
+    "quickstart.md",  # asks all of them: see test_quickstart.py
 }
-ALL = [*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "k8s" / "README.md"]
+OTHERS = ("CONTRIBUTING.md", "k8s/README.md", "examples/README.md")
+ALL = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in OTHERS)]
+CLIENT = ROOT / "clients" / "python" / "README.md"  # its Python runs in tests/clients/test_client_package.py
 PAGES = [page for page in ALL if page.name not in OWN_TEST]
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN and b.why_not is None for b in read_blocks(page))]
-RUNS_ELSEWHERE = {"make serve"}  # the README's test starts servers; here one is running
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,7 @@ def follow(pressed_home: Path, server: LiveServer, tmp_path_factory: pytest.Temp
     def run(page: Path) -> None:
         reader = Reader(home=home, scratch=home.parent, ports=(server.port, server.grpc_port))
         for block in read_blocks(page):
-            if block.language in RUN and block.why_not is None and not RUNS_ELSEWHERE & set(block.commands):
+            if block.language in RUN and block.why_not is None:
                 reader.follow(block)
 
     return run
@@ -43,9 +48,15 @@ def test_every_block_of_a_page_runs(page: Path, follow: Callable[[Path], None]) 
     follow(page)
 
 
-@pytest.mark.parametrize("page", ALL, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*ALL, CLIENT], ids=lambda page: page.name)
 def test_every_block_of_a_page_is_run_shown_or_marked(page: Path) -> None:
     assert [b.line for b in read_blocks(page) if b.language not in RUN | SHOWN] == []
+
+
+def test_no_page_elsewhere_has_blocks_that_nobody_runs() -> None:
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    pages = {ROOT / name for name in listed.stdout.split()} - {*ALL, CLIENT, ROOT / "README.md"}
+    assert [str(page) for page in pages if read_blocks(page)] == []
 
 
 def test_the_index_names_every_page() -> None:

@@ -30,7 +30,7 @@ def test_every_block_of_the_page_runs(text: LiveServer, tmp_path: Path) -> None:
 def test_the_chat_example_streams_an_answer(text: LiveServer, tmp_path: Path) -> None:
     script = ROOT / "examples" / "chat_openai.py"
     done = subprocess.run(
-        [sys.executable, str(script), "Hello", "--url", f"{text.url}/v1", "--max-tokens", "5"],
+        [sys.executable, str(script), "Hello", "--url", f"{text.url}/v1", "--model", FP32, "--max-tokens", "5"],
         cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
