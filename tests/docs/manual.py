@@ -61,7 +61,7 @@ def read_blocks(page: Path) -> list[Block]:
 
 @dataclass
 class Reader:
-    """Someone who follows a page. home: the model store; ports: what 3000 and 3001 stand for; said: what was printed."""
+    """Someone who follows a page. home: the store; ports: what 3000 and 3001 stand for; said: what was printed."""
 
     home: Path
     scratch: Path
