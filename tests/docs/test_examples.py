@@ -51,6 +51,11 @@ def last_rows() -> object:
     return pd.read_csv(ROOT / "data" / "ett" / "ETTh1.csv", index_col="date", parse_dates=True).tail(96)
 
 
+def test_every_example_has_a_row_in_the_gallery() -> None:
+    gallery = (EXAMPLES / "README.md").read_text()
+    assert [file.name for file in EXAMPLES.glob("*.py") if f"| [{file.name}]({file.name})" not in gallery] == []
+
+
 def test_every_example_is_run_by_a_test() -> None:
     texts = (Path(__file__), ROOT / "README.md", *(ROOT / "tests").glob("*/test_*.py"))
     text = "".join(one.read_text() for one in texts)
