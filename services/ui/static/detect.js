@@ -19,8 +19,8 @@ export function detect(models) {
   const labels = el("textarea", { rows: 3, spellcheck: "false" });
   labels.value = SAMPLE_LABELS;
   const threshold = el("input", { type: "number", min: 0, max: 1, step: 0.05, inputmode: "decimal", value: 0.5 });
-  const most = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric", value: 8 });
-  const background = el("input", { type: "number", min: 0, max: 1, step: 0.05, inputmode: "decimal", value: 0.5 });
+  const most = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric", value: 6 });
+  const background = el("input", { type: "number", min: 0, max: 1, step: 0.05, inputmode: "decimal", value: 0.8 });
   const preview = el("img", { class: "preview", src: SAMPLE, alt: "The picture that is sent: drawn objects, until you choose a file" });
   file.addEventListener("change", async () => {
     URL.revokeObjectURL(preview.src);
@@ -47,7 +47,7 @@ export function detect(models) {
       const sent = (/** @type {string} */ path, /** @type {Json} */ more) =>
         ({ method: "POST", path, body: { ...common, ...more }, file: { field: "image", blob: picture, name: picture.name } });
       const boxes = sent("/v1/detect", {
-        threshold: Number(threshold.value), max_detections: Number(most.value), class_agnostic: true, overlap: 0.2,
+        threshold: Number(threshold.value), max_detections: Number(most.value), class_agnostic: true,
         proposals: chosen.detector ? "model" : "grid",
       });
       const map = sent("/v1/segment", { background_threshold: Number(background.value) });

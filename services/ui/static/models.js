@@ -15,14 +15,12 @@ export function models(served) {
   const choice = select(served.map((model) => [model.id, `${model.id}:${model.version}, ${model.family}`]));
   choice.setAttribute("aria-label", "Model");
   const place = el("div", { class: "outcome", "aria-live": "polite" });
+  let asked = 0;
   const open = async () => {
+    const mine = asked += 1;
     fill(place, el("p", { class: "status" }, "Asking …"));
-    try {
-      const told = await detailsOf(choice.value);
-      fill(place, ...described(told), ...await traffic(told));
-    } catch (fault) {
-      fill(place, problem(fault));
-    }
+    const shown = await page(choice.value).catch((fault) => [problem(fault)]);
+    if (mine === asked) fill(place, ...shown); // else another model was chosen meanwhile
   };
   choice.addEventListener("change", open);
   open();
@@ -31,6 +29,12 @@ export function models(served) {
     el("header", {}, el("h2", {}, "Models"), el("p", { class: "lead" },
       "Every model served is an artifact whose digest pins all of its bytes, with a certificate made when it was pressed.")),
     el("div", { class: "row choice" }, choice, again), place);
+}
+
+/** @param {string} name */
+async function page(name) {
+  const told = await detailsOf(name);
+  return [...described(told), ...await traffic(told)];
 }
 
 /** @param {Json} told */
