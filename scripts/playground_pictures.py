@@ -2,7 +2,7 @@
 
     python scripts/playground_pictures.py http://127.0.0.1:3000 [--tabs forecast,chat] [--dark]
 
-Needs Debian's chromium and chromium-driver. Pictures are brought down to 96 colours, so that each stays below 60 kB.
+Needs Debian's chromium and chromium-driver. Pictures are brought down to 128 colours, so that each stays below 60 kB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ sys.path.append(str(ROOT / "tests" / "ui"))
 
 from browsing import TABS, WIDTH, Playground, open_browser  # noqa: E402
 
-COLOURS, TALLEST, SETTLED_SECONDS = 96, 1250, 0.5
+COLOURS, TALLEST, SETTLED_SECONDS = 128, 1060, 0.5
 
 
 def main() -> None:

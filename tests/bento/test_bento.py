@@ -118,8 +118,8 @@ def test_the_bento_holds_code_and_no_data(bento: Bento) -> None:
     top = {path.name for path in bento.source.iterdir()}
     assert {"services", "models", "export", "pressroom", "clients"} <= top
     assert not top & {"data", "tests", "docs", ".venv", "out"}
-    for needed in ("services/core/proto/open_inference.binpb", "services/core/http/docs.html"):
-        assert (bento.source / needed).is_file()
+    for needed in ("core/proto/open_inference.binpb", "core/http/docs.html", "ui/static/index.html"):
+        assert (bento.source / "services" / needed).is_file()
     assert (bento.source / "clients" / "python" / "pressroom_client" / "open_inference.binpb").is_file()
     assert not list(bento.source.rglob("__pycache__/*.pyc")) or _not_built_in(bento)
 

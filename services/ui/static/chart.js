@@ -71,7 +71,8 @@ function paint(chart, place) {
       value: (/** @type {any} */ _, /** @type {number | null} */ v) => (v === null || v === undefined ? "–" : (chart.written ?? short)(v)),
     })),
   ]);
-  const axis = { stroke: colour("--muted"), grid: { stroke: colour("--rule"), width: 1 }, ticks: { show: false } };
+  const font = `12px ${style.fontFamily}`;
+  const axis = { stroke: colour("--muted"), font, labelFont: font, grid: { stroke: colour("--rule"), width: 1 }, ticks: { show: false } };
   const options = {
     width: place.clientWidth,
     height: HEIGHT,
@@ -80,7 +81,7 @@ function paint(chart, place) {
     series,
     bands: bands.map((band, at) => ({ series: [2 * at + 1, 2 * at + 2], fill: colour(band.colour, band.alpha) })),
     axes: [
-      { ...axis, space: 70, label: chart.xLabel, labelSize: 24 },
+      { ...axis, space: 70, size: chart.time ? 44 : 28, label: chart.xLabel, labelSize: 22 },
       { ...axis, size: 58, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map(chart.written ?? short) },
     ],
     cursor: { points: { size: 7 }, drag: { x: true, y: false } },

@@ -140,7 +140,7 @@ function asText(series) {
 
 /** A number with as many digits as tell it from other float32 numbers, which is what models read. @param {number | null} value */
 function short(value) {
-  if (value === null || Math.fround(value) !== value) return value;
+  if (value === null) return value;
   const written = [6, 7, 8, 9].map((digits) => Number(value.toPrecision(digits)));
-  return written.find((one) => Math.fround(one) === value) ?? value;
+  return written.find((one) => Math.fround(one) === Math.fround(value)) ?? value;
 }
