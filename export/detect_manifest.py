@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from export.artifact import FileEntry, Manifest, Official, Paper, Runtime, Signature, Source, TensorSpec, document
+from export.artifact import (
+    FileEntry,
+    Manifest,
+    Metric,
+    Official,
+    Paper,
+    Runtime,
+    Signature,
+    Source,
+    TensorSpec,
+    document,
+)
 from export.detect_source import Kind
 from export.onnx_graph import OPSET
 from models.clipself.pipeline.engine import VISION
@@ -32,6 +43,8 @@ class DetectFacts:
     origin: str  # where the configuration came from
     spec: DetectSpec
     files: dict[str, FileEntry]
+    precision: str = "fp32"
+    metrics: list[Metric] = field(default_factory=list)
 
     def manifest(self, name: str, version: str) -> Manifest:
         """The manifest for a name and version."""
@@ -51,9 +64,10 @@ class DetectFacts:
             signature=SIGNATURE,
             request=request_in_words(self.spec),
             pipeline=pipeline_in_words(self.spec),
-            settings=self.spec.settings(),
+            settings=self.spec.settings() | ({} if self.precision == "fp32" else {"precision": self.precision}),
             runtime=Runtime(kind="onnx", file=VISION, opset=OPSET),
             files=self.files,
+            metrics=self.metrics,
         )
 
 

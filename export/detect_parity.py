@@ -22,11 +22,12 @@ from safetensors.numpy import load_file, save_file
 from export.artifact import PARITY, Artifact
 from export.environment import cpu_flags, versions
 from export.errors import ParityError
+from export.parity import Tolerance
 from models.clipself.pipeline.engine import Graphs, Tensors
 from models.clipself.pipeline.spec import DetectSpec
 
 CASES_FILE = "parity.safetensors"
-ATOL, RTOL = 5e-5, 1e-4  # float32 sums in another order; measured: up to 1e-5
+TOLERANCE = Tolerance(atol=5e-5, rtol=1e-4)  # float32 sums in another order; measured: up to 1e-5
 SAMPLE = 16_384  # numbers kept of one output
 BATCHES, SCALES = (1, 7), (1, 2)  # images, and native sizes
 
@@ -87,7 +88,7 @@ def head_boxes(side: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64
     return boxes, np.arange(9, dtype=np.int64) % 2
 
 
-def compare(name: str, got: Array, reference: Array) -> CaseResult:
+def compare(name: str, got: Array, reference: Array, tolerance: Tolerance = TOLERANCE) -> CaseResult:
     """Both of one shape; the reference may be a sample of what the graph made."""
     if got.shape != reference.shape or not np.isfinite(got).all():
         return CaseResult(name, reference.shape, float("inf"), float("inf"), False)
@@ -97,7 +98,7 @@ def compare(name: str, got: Array, reference: Array) -> CaseResult:
     apart, wanted = np.abs(got.astype(np.float64) - reference) / spread, np.abs(reference) / spread
     large = wanted > 0.01
     relative = float((apart[large] / wanted[large]).max()) if large.any() else 0.0
-    holds = bool((apart <= ATOL + RTOL * wanted).all())
+    holds = bool((apart <= tolerance.atol + tolerance.rtol * wanted).all())
     return CaseResult(name, reference.shape, _short(float(apart.max())), _short(relative), holds)
 
 
@@ -110,18 +111,18 @@ def sample(values: Array) -> Array:
     return flat[np.sort(places)]
 
 
-def require(results: list[CaseResult]) -> None:
+def require(results: list[CaseResult], tolerance: Tolerance = TOLERANCE) -> None:
     """Raise ParityError for the first breach."""
     for result in results:
         if not result.holds:
             raise ParityError(
                 f"parity breach: {result.name} differs from the official layout in torch by {result.max_abs:.3g}, "
-                f"tolerance {ATOL:g} + {RTOL:g} * |value|; nothing was stored",
+                f"tolerance {tolerance.atol:g} + {tolerance.rtol:g} * |value|; nothing was stored",
                 "check sizes that leave no trace in the tensors: head_width, pt_hw_seq_len, quick_gelu",
             )
 
 
-def certificate(results: list[CaseResult], opset: int) -> dict[str, Any]:
+def certificate(results: list[CaseResult], opset: int, tolerance: Tolerance = TOLERANCE) -> dict[str, Any]:
     """`parity.json`. Holds no dates and no host names."""
     return {
         "format_version": 1,
@@ -129,7 +130,7 @@ def certificate(results: list[CaseResult], opset: int) -> dict[str, Any]:
         "max_abs": max(result.max_abs for result in results),
         "max_rel": max(result.max_rel for result in results),
         "unit": "the output's own spread, at least 1",
-        "tolerance": {"atol": ATOL, "rtol": RTOL},
+        "tolerance": asdict(tolerance),
         "stages": ["official layout, torch eager, float32", "ONNX graphs in onnxruntime, CPU, one thread"],
         "runtime": "ONNX graphs in onnxruntime",
         "opset": opset,
@@ -146,10 +147,11 @@ def save_references(references: Mapping[str, Array], path: Path) -> None:
 
 def recheck(artifact: Artifact, spec: DetectSpec, graphs: Graphs) -> list[CaseResult]:
     """Repeat the recorded comparison of a stored artifact, without torch."""
-    recorded = {entry["name"] for entry in artifact.read_json(PARITY)["cases"]}
+    certified = artifact.read_json(PARITY)
+    recorded, tolerance = {entry["name"] for entry in certified["cases"]}, Tolerance(**certified["tolerance"])
     references = load_file(artifact.file(CASES_FILE))
     results = [
-        compare(name, sample(values), references[name])
+        compare(name, sample(values), references[name], tolerance)
         for case in plan(spec, graphs)
         for name, values in outputs(case, spec, graphs).items()
         if name in references

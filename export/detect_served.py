@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from export.detect_example import BOXES, example_labels, figures, picture
-from export.detect_parity import PIPELINE, CaseResult, compare
+from export.detect_parity import PIPELINE, TOLERANCE, CaseResult, compare
 from export.detect_pipeline import DetectPipeline
 from export.detect_source import Opened
+from export.parity import Tolerance
 from export.runner import one_thread
 from models.clipself.fvit.network import Fvit
 from models.clipself.image import dense_pixels, fvit_pixels, normalised_boxes
@@ -30,7 +31,7 @@ Array = npt.NDArray[np.float32]
 FEW = 5  # detections compared: far down the list, equal scores change places
 
 
-def check_served(opened: Opened, pipeline: DetectPipeline) -> list[CaseResult]:
+def check_served(opened: Opened, pipeline: DetectPipeline, tolerance: Tolerance = TOLERANCE) -> list[CaseResult]:
     """A region request, or a detector's best detections."""
     spec = pipeline.engine.spec
     labels = example_labels(spec)
@@ -40,13 +41,14 @@ def check_served(opened: Opened, pipeline: DetectPipeline) -> list[CaseResult]:
         if opened.fvit is None:
             answer = pipeline.answer({"task": "regions", "image": raw, "labels": labels, "boxes": BOXES})
             expected = _regions(opened, labels, pixels, spec.side(None))
-            return [compare(f"{PIPELINE}: cosines of boxes", figures(answer).reshape(expected.shape), expected)]
+            got = figures(answer).reshape(expected.shape)
+            return [compare(f"{PIPELINE}: cosines of boxes", got, expected, tolerance)]
         answer = pipeline.answer({"task": "detect", "image": raw, "labels": labels, "max_detections": FEW})
         rows = figures(answer).reshape(-1, 5)
         found = _detections(opened, labels, pixels, spec.side(None))
     return [
-        compare(f"{PIPELINE}: scores of detections", rows[:, 0], found[:, 4]),
-        compare(f"{PIPELINE}: boxes of detections", rows[:, 1:], found[:, :4]),
+        compare(f"{PIPELINE}: scores of detections", rows[:, 0], found[:, 4], tolerance),
+        compare(f"{PIPELINE}: boxes of detections", rows[:, 1:], found[:, :4], tolerance),
     ]
 
 

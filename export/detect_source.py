@@ -51,6 +51,7 @@ class DetectJob:
     embeddings  label embeddings; classes: their names, where the file has none
     templates   prompts, used as they stand
     size        longest side of an image inside the network, pixels
+    precision   of the towers' weights and arithmetic; "int8": `export.int8`
     licence     of the weights
     """
 
@@ -64,6 +65,7 @@ class DetectJob:
     classes: Path | None = None
     templates: Path | None = None
     size: int | None = None
+    precision: Literal["fp32", "int8"] = "fp32"
     licence: str | None = None
 
     def __post_init__(self) -> None:
@@ -71,6 +73,8 @@ class DetectJob:
             raise OptionError("--blend is a share from 0 to 1 and goes with --clip", "name the CLIP model, too")
         if self.size is not None and self.size < 1:
             raise OptionError("--size is a number of pixels", "leave it away for the usual one")
+        if self.precision not in ("fp32", "int8"):
+            raise OptionError(f"precision {self.precision!r} is not known", "choose fp32 or int8")
 
 
 @dataclass(frozen=True, kw_only=True)

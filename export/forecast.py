@@ -6,7 +6,6 @@ Each step is a module of its own; this one only puts them in order. Nothing is s
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,29 +14,28 @@ from typing import Any, Literal
 
 from torch import nn
 
-from export import parity
-from export.artifact import EXAMPLE, PARITY, FileEntry, Metric, Runtime
+from export import int8
+from export.artifact import FileEntry, Metric, Runtime
 from export.checkpoints import Checkpoint, read_checkpoint
-from export.errors import CheckpointFileError, DataError, OptionError
+from export.errors import CheckpointFileError, OptionError
 from export.evaluate import evaluate
-from export.example import make_example
 from export.forecast_backbone import open_backbone, refer, stated_by
 from export.forecast_calibration import calibrate
+from export.forecast_certify import certify, quantise
 from export.forecast_data import DataOptions, Prepared, make_spec, prepare
 from export.forecast_manifest import ForecastFacts
 from export.hyperparameters import HyperParameters, Stated, gather
 from export.onnx_graph import OPSET, GraphShape, convert
-from export.parity_cases import Case, WindowSource, plan_cases
 from export.progress import Report, silent
-from export.runner import GRAPH_FILE, WEIGHTS_FILE, Runner, module_runner, onnx_runner, torch_runner
+from export.runner import GRAPH_FILE, WEIGHTS_FILE, Runner, onnx_runner, torch_runner
 from export.store import Stored, check_tag, file_entries, store
-from models.errors import InputError
 from models.forecasting.architecture import Architecture
 from models.forecasting.registry import UnknownArchitectureError, architecture, detect
 from models.forecasting.spec import ForecastSpec
 from models.statedict import CheckpointError
 
 RuntimeKind = Literal["onnx", "torch"]
+Precision = Literal["fp32", "int8"]
 _STEPS = ("read the checkpoint", "read the data", "convert", "certify", "store")
 
 
@@ -45,6 +43,7 @@ _STEPS = ("read the checkpoint", "read the data", "convert", "certify", "store")
 class ForecastJob:
     """Everything `pressroom export forecast` was told.
 
+    precision      of the graph's weights and arithmetic; "int8": `export.int8`
     backbone       LIFT: NAME[:VERSION] of the stored artifact it is put around
     calibration    csv the intervals are calibrated with, "none", or None: the training csv's rows before the test rows
     extra_metrics  figures from elsewhere (the paper, the training run) to record beside measured ones
@@ -58,6 +57,7 @@ class ForecastJob:
     stated: Stated = field(default_factory=Stated)
     data: DataOptions = field(default_factory=DataOptions)
     runtime: RuntimeKind = "onnx"
+    precision: Precision = "fp32"
     evaluate: bool = False
     calibration: str | None = None
     extra_metrics: tuple[Metric, ...] = ()
@@ -106,6 +106,8 @@ class Pressed:
 def press(job: ForecastJob, report: Report = silent) -> Pressed:
     """Press one checkpoint. Raises ExportError with the reason and the way out; then nothing was stored."""
     check_tag(job.name, job.version)
+    if job.precision == int8.PRECISION and job.runtime != "onnx":
+        raise OptionError("--precision int8 is for ONNX graphs", "leave --runtime torch away")
     network = load_network(job, report)
     with tempfile.TemporaryDirectory(prefix="pressroom-") as scratch:
         files = Path(scratch)
@@ -113,13 +115,17 @@ def press(job: ForecastJob, report: Report = silent) -> Pressed:
         runtime, run = write_weights(network, job.runtime, files)
         report(_STEPS[3], 3, len(_STEPS))
         certificate = certify(network, run, runtime, job.name, files)
-        metrics = list(job.extra_metrics)
-        if job.evaluate:
-            metrics = evaluate(run, network.spec, network.prepared.table, network.prepared.split, report) + metrics
+        metrics = _measure(network, run, report) if job.evaluate else []
+        if job.precision == int8.PRECISION:
+            run, certificate = quantise(network, runtime, certificate, job.name, files)
+            if job.evaluate:
+                metrics = int8.beside_fp32(_measure(network, run, report), metrics)
+        metrics += job.extra_metrics
         calibrated = calibrate(run, network.spec, network.prepared, job.calibration, report)
         calibrated.calibration.save(files)
         report(_STEPS[4], 4, len(_STEPS))
-        facts = network.facts(runtime, file_entries(files), metrics, calibrated.words)
+        words = calibrated.words | ({"precision": int8.PRECISION} if job.precision == int8.PRECISION else {})
+        facts = network.facts(runtime, file_entries(files), metrics, words)
         manifest_for = partial(facts.manifest, job.name)
         verdict: str = certificate["verdict"]
         stored = store(manifest_for, files, name=job.name, version=job.version, verdict=verdict)
@@ -171,35 +177,8 @@ def write_weights(network: Network, kind: RuntimeKind, files: Path) -> tuple[Run
     return Runtime(kind="torch", file=WEIGHTS_FILE), run
 
 
-def certify(network: Network, run: Runner, runtime: Runtime, name: str, files: Path) -> dict[str, Any]:
-    """Make the parity certificate and the example, or raise ParityError."""
-    spec, tolerance = network.spec, parity.TOLERANCE
-    results = [parity.check_case(c, ref, run, spec, tolerance) for c, ref in _references(network)]
-    parity.require(results, tolerance)
-    engine = "ONNX graph in onnxruntime" if runtime.kind == "onnx" else "network in torch"
-    certificate = parity.certificate(results, tolerance, engine, runtime.opset)
-    parity.save_cases(results, files / parity.CASES_FILE)
-    (files / PARITY).write_text(json.dumps(certificate, indent=1) + "\n", encoding="utf-8")
-    example = make_example(name, results[0].case, run, spec, tolerance)
-    (files / EXAMPLE).write_text(json.dumps(example, ensure_ascii=False) + "\n", encoding="utf-8")
-    return certificate
-
-
-def _references(network: Network) -> list[tuple[Case, Any]]:
-    """The certificate's cases with the official layout's forecasts."""
-    spec, columns = network.spec, network.prepared.columns
-    source = WindowSource(
-        spec=spec,
-        variates=len(columns) if columns else network.hyper.config.variates,
-        table=network.prepared.table,
-        split=network.prepared.split,
-    )
-    eager = module_runner(network.module)
-    try:
-        cases = plan_cases(source, any_variates=network.record.any_variates)
-        return [(case, eager(case.tensors(spec))) for case in cases]
-    except InputError as error:
-        raise DataError(f"the data cannot be fed to the network: {error.message}", error.hint or "") from None
+def _measure(network: Network, run: Runner, report: Report) -> list[Metric]:
+    return evaluate(run, network.spec, network.prepared.table, network.prepared.split, report)
 
 
 def _build(record: Architecture, checkpoint: Checkpoint, hyper: HyperParameters) -> tuple[nn.Module, list[str]]:

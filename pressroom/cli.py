@@ -28,6 +28,7 @@ VERBS = (
     "serve",
     "call",
     "bench",
+    "tune",
     "text",
     "image",
     "ehr",

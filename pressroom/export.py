@@ -40,6 +40,13 @@ class RuntimeChoice(StrEnum):
     torch = "torch"
 
 
+class PrecisionChoice(StrEnum):
+    """Of the graph's weights and arithmetic."""
+
+    fp32 = "fp32"
+    int8 = "int8"
+
+
 Architecture = Annotated[str, typer.Argument(help="The network: itransformer, card, lift, arm, patchtst or dlinear.")]
 CheckpointFile = Annotated[Path, typer.Argument(exists=True, help="Official checkpoint.pth, or .safetensors.")]
 Name = Annotated[str, typer.Option(help="Name of the artifact in the model store.")]
@@ -70,6 +77,9 @@ Columns = Annotated[
 ]
 Marks = Annotated[bool, typer.Option(help="Feed calendar marks to a network that can read them.")]
 Runs = Annotated[RuntimeChoice, typer.Option(help="What runs the weights.")]
+Precision = Annotated[
+    PrecisionChoice, typer.Option(help="int8: dynamically quantised, with its own certificate and accuracy.")
+]
 Backbone = Annotated[
     str | None,
     typer.Option(
@@ -114,6 +124,7 @@ def forecast(
     marks: Marks = True,
     backbone: Backbone = None,
     runtime: Runs = RuntimeChoice.onnx,
+    precision: Precision = PrecisionChoice.fp32,
     evaluate: Evaluate = False,
     calibration: Calibration = None,
     as_json: AsJson = False,
@@ -134,6 +145,7 @@ def forecast(
             stated=Stated(flags=flags or (), config=config, settings=settings),
             data=DataOptions(data=data, split=split, scaler=scaler, freq=freq, columns=named, marks=marks),
             runtime=runtime.value,
+            precision=precision.value,
             evaluate=evaluate,
             calibration=calibration,
         )

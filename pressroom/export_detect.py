@@ -43,6 +43,7 @@ Templates = Annotated[
     typer.Option(exists=True, dir_okay=False, help="Prompts with {}. Default: the config's, or the paper's."),
 ]
 Size = Annotated[int | None, typer.Option(help="Longest side of an image inside the network, pixels.")]
+Precision = Annotated[str, typer.Option(help="fp32, or int8: towers dynamically quantised, certified on their own.")]
 Licence = Annotated[str | None, typer.Option(help="Of these weights. Default: the official ones', non-commercial.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
@@ -58,6 +59,7 @@ def detect(
     classes: Classes = None,
     templates: Templates = None,
     size: Size = None,
+    precision: Precision = "fp32",
     licence: Licence = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,6 +78,7 @@ def detect(
             classes=classes,
             templates=templates,
             size=size,
+            precision=precision,  # type: ignore[arg-type]  # the job refuses unknown words
             licence=licence,
         )
         pressed = press(job, report)
@@ -88,6 +91,7 @@ def _show(pressed: Pressed) -> None:
         stored_line(stored),
         f"parity certificate: {certificate['verdict']}, {len(certificate['cases'])} cases, "
         f"largest difference {certificate['max_abs']:.1e} (tolerance {certificate['tolerance']['atol']:.0e})",
+        *(f"{metric.name} {metric.value} [{metric.origin}]" for metric in pressed.metrics),
         f"licence: {pressed.licence}",
         *(f"note: {note}" for note in pressed.notes),
     ]
@@ -99,6 +103,7 @@ def _as_json(pressed: Pressed) -> dict[str, Any]:
     return {
         **identity(stored),
         "certificate": pressed.certificate,
+        "metrics": [metric.model_dump() for metric in pressed.metrics],
         "licence": pressed.licence,
         "notes": pressed.notes,
     }
