@@ -112,7 +112,7 @@ def document(plan: Plan, campaign: Campaign, found: Sequence[Verdict]) -> dict[s
     }
 
 
-def company(numbers: Medians) -> str:
+def company(numbers: Mapping[Any, Mapping[str, float]]) -> str:
     """One sentence on who else used the machine."""
     others = median(found["others"] for found in numbers.values())
     if others <= QUIET:

@@ -78,7 +78,7 @@ def served(contender: Contender, python: Path, subject: Subject) -> Iterator[Run
         process = subprocess.Popen(
             contender.command(python, port, grpc_port),
             cwd=home,
-            env=environment | contender.settings,
+            env={**environment, **contender.settings},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
