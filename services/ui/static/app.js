@@ -36,7 +36,8 @@ async function start() {
     const { answer } = await ask({ method: "GET", path: "/v1/models" });
     fill(notice);
     keyForm.hidden = !key.get();
-    open(answer.data);
+    if (answer.data.length) open(answer.data);
+    else fill(notice, "No model is served yet. They may still be loading: reload the page in a moment.");
   } catch (fault) {
     fill(notice, problem(fault));
     keyForm.hidden = !(fault instanceof Problem && [401, 403].includes(fault.status)) && !key.get();

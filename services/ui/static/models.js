@@ -4,7 +4,7 @@ import { read } from "./api.js";
 import { problem } from "./bench.js";
 import { el, facts, figure, fill, fold, select, table } from "./dom.js";
 import { remember } from "./drawn.js";
-import { digest } from "./explain.js";
+import { digest, requestFold } from "./explain.js";
 import { parse, trafficOf } from "./exposition.js";
 import { detailsOf } from "./served.js";
 
@@ -34,7 +34,7 @@ export function models(served) {
 /** @param {string} name */
 async function page(name) {
   const told = await detailsOf(name);
-  return [...described(told), ...await traffic(told)];
+  return [...described(told), ...await traffic(told), requestFold({ method: "GET", path: `/v1/models/${encodeURIComponent(name)}` })];
 }
 
 /** @param {Json} told */

@@ -9,6 +9,7 @@ const PARTS = /** @type {const} */ ([
   ["code", "Code", { type: "text", spellcheck: "false", autocomplete: "off" }],
   ["numeric_value", "Value", { type: "number", step: "any", inputmode: "decimal" }],
   ["unit", "Unit", { type: "text", spellcheck: "false", autocomplete: "off" }],
+  ["text_value", "Text", { type: "text", spellcheck: "false", autocomplete: "off" }],
 ]);
 
 /** @param {string[]} codes  to choose from; others may be typed */
