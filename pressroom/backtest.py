@@ -18,8 +18,10 @@ from pressroom.tables import (
     Layout,
     TableFile,
     TimeColumn,
+    TimeZone,
     ValueColumn,
     VariableColumn,
+    in_zone,
     percentages,
     read_histories,
     write_table,
@@ -58,6 +60,7 @@ def backtest(
     columns: Columns = None,
     id_column: IdColumn = None,
     time_column: TimeColumn = None,
+    tz: TimeZone = None,
     variable_column: VariableColumn = None,
     value_column: ValueColumn = "y",
     api_key: ApiKey = None,
@@ -84,7 +87,8 @@ def backtest(
     )
     try:
         with Client(address_of(url, grpc), api_key=api_key) as client:
-            result = client.backtest(histories, model=model or only_model(client), options=options)
+            sent = {key: in_zone(frame, tz) for key, frame in histories.items()}
+            result = client.backtest(sent, model=model or only_model(client), options=options)
             table = result.table(by)
     except PressroomError as error:
         refuse(error, as_json, 2 if isinstance(error, UsageError) else 1)

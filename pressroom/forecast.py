@@ -18,8 +18,10 @@ from pressroom.tables import (
     Layout,
     TableFile,
     TimeColumn,
+    TimeZone,
     ValueColumn,
     VariableColumn,
+    in_zone,
     names,
     percentages,
     read_histories,
@@ -59,6 +61,7 @@ def forecast(
     target: Annotated[str | None, typer.Option(help="Columns to return, comma separated. Default: all.")] = None,
     id_column: IdColumn = None,
     time_column: TimeColumn = None,
+    tz: TimeZone = None,
     variable_column: VariableColumn = None,
     value_column: ValueColumn = "y",
     api_key: ApiKey = None,
@@ -77,7 +80,7 @@ def forecast(
         with Client(address_of(url, grpc), api_key=api_key) as client:
             name = model or only_model(client)
             rows = look_back(client, name) * (1 if missing is None else 2)  # gaps may need what came before
-            sent = {key: frame.tail(rows) for key, frame in histories.items()}
+            sent = {key: in_zone(frame.tail(rows), tz) for key, frame in histories.items()}
             chosen = {key: value for key, value in asked.items() if value}
             result = client.forecast(sent, model=name, horizon=horizon, **chosen)
     except PressroomError as error:

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pressroom_client import History
 
 TIME_COLUMNS = ("date", "timestamp")
 PARQUET = (".parquet", ".pq")
@@ -26,6 +27,9 @@ TimeColumn = Annotated[
 ]
 VariableColumn = Annotated[str | None, typer.Option(help="Long file: column that names each row's variate ...")]
 ValueColumn = Annotated[str, typer.Option(help="... and the column of its number.")]
+TimeZone = Annotated[
+    str | None, typer.Option("--tz", help="Time zone of time steps without an offset, e.g. Europe/Berlin.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +93,22 @@ def choose(frame: pd.DataFrame, columns: str | None, file: str) -> pd.DataFrame:
         )
     time = [name for name in TIME_COLUMNS if name in frame.columns and name not in wanted]
     return frame[[*time, *wanted]]
+
+
+def in_zone(frame: pd.DataFrame, zone: str | None) -> pd.DataFrame | History:
+    """A wide frame as it is sent: with a zone, its time steps are what that zone's clocks showed."""
+    if zone is None:
+        return frame
+    from pressroom_client import History
+
+    named = next((name for name in TIME_COLUMNS if name in frame.columns), None)
+    time, values = (frame.index, frame) if named is None else (frame[named], frame.drop(columns=named))
+    numbers = values.select_dtypes("number").columns  # pandas' own dtypes have a missing value that is not NaN
+    columns = {
+        str(name): values[name].to_numpy("float64", na_value=float("nan")) if name in numbers else values[name]
+        for name in values.columns
+    }
+    return History(values=columns, timestamps=list(time), tz=zone)
 
 
 def names(text: str) -> list[str]:

@@ -94,3 +94,28 @@ def test_misuse_is_said_and_exits_with_2(url: str, wide: Path, arguments: tuple[
     done = run(url, *paths)
     assert done.exit_code == 2, done.output
     assert says in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize("verb", ["forecast", "backtest"])
+def test_local_times_are_sent_with_their_zone(wide: Path, verb: str) -> None:
+    behaviour = Behaviour()
+    with http_server(behaviour) as url:
+        done = run(url, verb, wide, "--tz", "Europe/Berlin", "--levels", "")
+        sent = next(json.loads(one.body) for one in behaviour.seen if one.name == "POST /v1/forecast")
+    assert done.exit_code == 0, done.output
+    series = sent["series"][-1]
+    assert series["tz"] == "Europe/Berlin"
+    assert series["timestamps"][-1].startswith("2026-01-06 1")
+    assert list(series["values"]) == ["a", "b"]
+
+
+def test_a_parquet_file_s_own_missing_values_are_sent_as_missing(wide: Path) -> None:
+    frame = pd.read_parquet(wide.with_suffix(".parquet")).astype({"a": "Float64", "b": "Int64"}).reset_index()
+    frame.loc[38, "b"] = pd.NA
+    frame.to_parquet(wide.with_suffix(".parquet"))
+    behaviour = Behaviour()
+    with http_server(behaviour) as url:
+        done = run(url, "forecast", wide.with_suffix(".parquet"), "--tz", "Asia/Tokyo", "--target", "a")
+        (series,) = json.loads(behaviour.seen[-1].body)["series"]
+    assert done.exit_code == 0, done.output
+    assert series["values"]["b"][-2:] == [None, 78]
