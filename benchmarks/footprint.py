@@ -64,7 +64,7 @@ def _texts() -> list[str]:
     return [artifact("int8").parent.name]
 
 
-def _stored(family: str) -> Callable[[], list[str]]:
+def stored(family: str) -> Callable[[], list[str]]:
     """What is in the store; the guide of the family says how it is pressed."""
 
     def found() -> list[str]:
@@ -79,20 +79,20 @@ FAMILIES: dict[str, Callable[[], list[str]]] = {
     "forecast": _forecasters,
     "llm": _texts,
     "detect": _images,
-    "text-detect": _stored("text-detect"),
-    "watermark": _stored("watermark"),
-    "ehr": _stored("ehr"),
+    "text-detect": stored("text-detect"),
+    "watermark": stored("watermark"),
+    "ehr": stored("ehr"),
 }
 
 
 def measure(family: str, names: list[str], seconds: float) -> Footprint:
     """Start the family, load it, read what it took."""
     requests = [request for name in names for request in _examples(name)]
-    settings = {"PRESSROOM_MODELS": ",".join(names), **(_keyed() if family == "watermark" else {})}
+    settings = {"PRESSROOM_MODELS": ",".join(names), **(keyed() if family == "watermark" else {})}
     with gateway(settings, family) as server:
         cpu = ServerCpu(server.pid)
         ready = cpu.read()
-        started = _resident(server)
+        started = resident(server)
         began = time.monotonic()
         answered = asyncio.run(_load(server.url, requests, seconds))
         spent, took = cpu.read().since(ready), time.monotonic() - began
@@ -100,7 +100,7 @@ def measure(family: str, names: list[str], seconds: float) -> Footprint:
             raise RuntimeError(f"{family}: no request was answered")
         size = sum(_bytes(name) for name in names) / 1e6
         return Footprint(
-            family, size, ready.workers + ready.supervisor, started, _resident(server, "VmHWM"), spent.workers / took
+            family, size, ready.workers + ready.supervisor, started, resident(server, "VmHWM"), spent.workers / took
         )
 
 
@@ -132,7 +132,7 @@ def _examples(name: str) -> list[tuple[str, dict[str, Any]]]:
     return [(route, {**request, "model": name})]
 
 
-def _keyed() -> dict[str, str]:
+def keyed() -> dict[str, str]:
     """Settings of a server that reads watermarks: a key of its own, and as many texts as come."""
     file = HOME / "footprint-keys.toml"
     file.write_text(f'current = "a"\n[[keys]]\nid = "a"\nsecret = "{secrets.token_hex(16)}"\n')
@@ -145,7 +145,7 @@ def _bytes(name: str) -> int:
     return sum(entry.bytes for entry in open_artifact(name).manifest.files.values())
 
 
-def _resident(server: Gateway, field: str = "VmRSS") -> float:
+def resident(server: Gateway, field: str = "VmRSS") -> float:
     """MiB of the supervisor and its processes; VmHWM: the most each ever had."""
     return sum(_field(pid, field) for pid in (server.pid, *descendants(server.pid))) / MIB
 

@@ -113,9 +113,9 @@ class Prompting:
         if self.body is not None:
             bodies = [{"model": self.model, **self.body, **streamed}]
         else:
-            choose = random.Random(seed)
+            choose, words = random.Random(seed), _WORDS.split()
             bodies = [
-                {**self._asked(" ".join(choose.choices(_WORDS, k=self.words))), **streamed} for _ in range(PROMPTS)
+                {**self._asked(" ".join(choose.choices(words, k=self.words))), **streamed} for _ in range(PROMPTS)
             ]
         return [server.post(self.route, orjson.dumps(body), JSON_TYPE) for body in bodies]
 
