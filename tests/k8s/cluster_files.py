@@ -132,6 +132,7 @@ version = 2
                 f"--cert-dir={folder / 'certificates'}",
                 "--enable-admission-plugins=NodeRestriction",
                 "--enable-aggregator-routing",
+                "--kubelet-preferred-address-types=InternalIP",  # for logs; the node's name is in no DNS
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={key}",
                 f"--service-account-signing-key-file={key}",

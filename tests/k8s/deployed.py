@@ -40,6 +40,8 @@ class Deployed:
 
     cluster: Cluster
     folder: Path
+    models: list[str]
+    settings: dict[str, str | int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     notes: list[str] = field(default_factory=list)
 
@@ -51,9 +53,11 @@ class Deployed:
         service = self.cluster.api.get("v1", "Service", NAME)["spec"]
         return f"http://{service['clusterIP']}:{service['ports'][0]['port']}"
 
-    def apply(self, models: list[str], **settings: str | int) -> None:
-        """Render values with these models and settings, and apply them."""
-        family: dict[str, Any] = {"models": models, "cpu": "200m", "max_replicas": MOST, "settings": settings}
+    def apply(self, models: list[str] | None = None, **settings: str | int) -> None:
+        """Render values with these models (else the usual ones) and added settings, and apply them."""
+        self.settings |= settings
+        family: dict[str, Any] = {"models": models or self.models, "settings": self.settings}
+        family |= {"cpu": "200m", "max_replicas": MOST}
         values = {"namespace": NAMESPACE, "image": SERVER, "artifacts": ARTIFACTS, "components": ["hpa"]}
         file = self.folder / "values.yaml"
         file.write_text(yaml.safe_dump({**values, "families": {"forecast": family}}))
@@ -105,8 +109,8 @@ def _hurried(one: Object) -> Object:
 
 @contextmanager
 def deployed(cluster: Cluster, home: Path, folder: Path) -> Iterator[Deployed]:
-    """The two bundled forecasters from the store in `home`; two pods are ready."""
-    made = Deployed(cluster, folder)
+    """The bundled forecaster CARD from the store in `home`; two pods are ready."""
+    made = Deployed(cluster, folder, [f"{etth1.CARD}:1"])
     for archive in _images(home, folder):
         cluster.load_image(archive)
     made.note("images imported")
@@ -114,7 +118,7 @@ def deployed(cluster: Cluster, home: Path, folder: Path) -> Iterator[Deployed]:
     keys = entry.format("t", hash_secret(KEY), "infer") + entry.format("m", hash_secret(METRICS_KEY), "metrics")
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pressroom-keys"}}
     cluster.api.apply({**secret, "stringData": {"keys.toml": keys}})
-    made.apply([f"{etth1.CARD}:1"])
+    made.apply()
     made.wait(2)
     made.note("forecast family applied: 2 pods ready")
     yield made

@@ -93,8 +93,8 @@ def serving(adapter: Adapter, folder: Path) -> Iterator[None]:
 def _registration(port: int) -> list[Object]:
     """A Service without pods that leads here, and the API behind it."""
     meta = {"name": SERVICE}
-    service = {"ports": [{"port": 443, "targetPort": port}]}
-    ends = [{"addresses": [{"ip": OUTSIDE}], "ports": [{"port": port}]}]
+    service = {"ports": [{"port": 443, "targetPort": port, "protocol": "TCP"}]}
+    ends = [{"addresses": [{"ip": OUTSIDE}], "ports": [{"port": port, "protocol": "TCP"}]}]
     served = {
         "group": GROUP,
         "version": VERSION,

@@ -28,7 +28,6 @@ from programs import PROGRAMS, program
 from queue_adapter import Adapter, serving
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs("kubectl")]
-MODELS = [f"{etth1.CARD}:1"]
 ANSWERS = 30  # after every change, at least
 CALLERS = 2  # of each kind
 PAUSE = 0.05  # s between a caller's requests: two cores have a control plane to run, too
@@ -83,7 +82,7 @@ def world(running_cluster: Cluster, pressed_home: Path, tmp_path_factory: pytest
 def test_a_changed_setting_rolls_every_pod_without_a_lost_request(world: World) -> None:
     before = world.deployed.wait(2)
     with world.noted("rollout of a changed setting: both pods replaced"):
-        world.deployed.apply(MODELS, max_delay_ms=3)
+        world.deployed.apply(max_delay_ms=3)
         eventually(lambda: before.isdisjoint(world.deployed.pods()), "every pod is a new one", 180)
         world.deployed.wait(2)
         world.settle()
@@ -112,13 +111,13 @@ def test_an_artifact_that_is_not_the_pinned_one_stops_the_rollout(world: World) 
     """The new pod says why and is never ready; the old ones go on."""
     before = world.deployed.wait(2)
     with world.noted("an artifact of another digest refused: the old pods went on, the rollout was taken back"):
-        world.deployed.apply([f"{etth1.CARD}:1@sha256:{'0' * 64}"], max_delay_ms=3)
+        world.deployed.apply([f"{etth1.CARD}:1@sha256:{'0' * 64}"])
         new = eventually(lambda: set(world.deployed.pods()) - before, "a new pod", 60).pop()
         eventually(lambda: "digest" in _log(world, new), "the new pod names the digest", 120)
         world.settle()
         assert not world.deployed.pods()[new]
         assert all(world.deployed.pods()[name] for name in before)
-        world.deployed.apply(MODELS, max_delay_ms=3)
+        world.deployed.apply()
         assert world.deployed.wait(2) == before
 
 
@@ -171,7 +170,7 @@ def test_waiting_rows_scale_the_pods_up_and_back(world: World, waiting: Callable
         eventually(lambda: sum(waiting().values()) > 2 * 64, "rows wait", 60)
         eventually(lambda: world.deployed.replicas() == MOST, f"{MOST} pods are asked for", 120)
         eventually(lambda: sum(world.deployed.pods().values()) == MOST, f"{MOST} pods are ready", 180)
-        world.deployed.apply(MODELS, max_delay_ms=3)
+        world.deployed.apply()
         assert world.deployed.replicas() == MOST  # applying again does not undo the autoscaler
     with world.noted(f"HPA: {MOST} pods back to 2"):
         eventually(lambda: world.deployed.replicas() == 2, "2 pods are asked for", 240)
