@@ -67,7 +67,7 @@ class PressroomService(Service[Any]):
         logging.getLogger("pressroom").setLevel(logging.INFO)
         logging.getLogger("uvicorn.access").disabled = True  # costs more than the request it describes
         worker, behind = self.worker, super().to_asgi(is_main=is_main)
-        return Front(worker.routes, worker.gate, worker.journal, behind, self.settings.request_timeout_ms)
+        return Front(worker.routes, worker.serving, behind)
 
 
 def pressroom_service(*families: Family) -> Callable[[type[C]], Any]:

@@ -98,7 +98,8 @@ class Batcher:
         """
         cuts = [cut(tensors, self.policy.max_rows) for tensors in items]
         pieces = [piece for one in cuts for piece in one]
-        self._enqueue([job for job, _ in pieces], call)
+        jobs = [job for job, _ in pieces]
+        self._enqueue(jobs, sum(job.rows for job in jobs), call)
         if len(pieces) == 1:  # nearly every request
             return [await self._outputs(*pieces[0], call)]
         try:
@@ -106,7 +107,6 @@ class Batcher:
         finally:
             for piece in pieces:
                 self._release(*piece)
-        jobs = list(outputs)
         call.ran(jobs[0].submitted, min(j.began for j in jobs), max(j.ended for j in jobs), jobs[0].batch_rows)
         return [glue([outputs[job] for job, _ in one]) for one in cuts]
 
@@ -126,7 +126,7 @@ class Batcher:
         Raises ApiError as `submit` does before anything ran; what happens later is told to the waiter.
         """
         job = Job(tensors, rows, waiter)
-        self._enqueue([job], call)
+        self._enqueue((job,), rows, call)
         return job
 
     def withdraw(self, job: Job) -> None:
@@ -141,8 +141,7 @@ class Batcher:
         await self._idle.wait()
         self._thread.stop()
 
-    def _enqueue(self, jobs: list[Job], call: Call) -> None:
-        rows = sum(job.rows for job in jobs)
+    def _enqueue(self, jobs: Sequence[Job], rows: int, call: Call) -> None:
         if self._closed:
             raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
         if self._queued_rows + rows > self.policy.max_queue_rows:

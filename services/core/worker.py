@@ -40,11 +40,9 @@ class Worker:
 
     def __init__(self, families: Sequence[Family], settings: Settings) -> None:
         self.repository = Repository(families, settings)
-        self.gate = Gate(settings)
-        self.journal = Journal(settings)
-        serving = Serving(self.repository, self.gate, Shadow(self.repository), self.journal, settings)
-        self.routes: Routes = build_routes(serving)
-        self._grpc = GrpcServer(serving) if settings.grpc_port else None
+        self.serving = Serving(self.repository, Gate(settings), Shadow(self.repository), Journal(settings), settings)
+        self.routes: Routes = build_routes(self.serving)
+        self._grpc = GrpcServer(self.serving) if settings.grpc_port else None
         self._companions = Companions(settings.workers)
         self._life: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -65,7 +63,7 @@ class Worker:
         await self._drained()
         await self.repository.close()
         write_all()
-        self.journal.close()
+        self.serving.journal.close()
 
     def _drain_on_signal(self) -> None:
         """Begin to drain when the process is told to stop, not only when the HTTP server has finished."""

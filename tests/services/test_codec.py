@@ -80,7 +80,7 @@ def test_a_raw_input_comes_in_and_goes_out(datatype: str) -> None:
     assert request.id == "7"
     np.testing.assert_array_equal(request.tensors["x"], array)
     assert request.tensors["x"].dtype == DTYPES[datatype]
-    response = encode_response({"model_name": "m"}, request.tensors, request)
+    response = encode_response("m", "1", request.tensors, {}, request)
     (length,) = (int(value) for name, value in response.headers if name == HEADER)
     assert response.content_type == b"application/octet-stream"
     (output,) = orjson.loads(response.body[:length])["outputs"]
@@ -97,7 +97,7 @@ def test_a_json_input_comes_in_and_goes_out(datatype: str, nested: bool) -> None
     request = decode_request(*body({"name": "x", "datatype": datatype, "shape": [2, 3], "data": data}))
     np.testing.assert_array_equal(request.tensors["x"], array)
     assert request.tensors["x"].dtype == DTYPES[datatype]
-    response = encode_response({}, request.tensors, request)
+    response = encode_response("m", "1", request.tensors, {}, request)
     (output,) = orjson.loads(response.body)["outputs"]
     assert (output["datatype"], output["shape"]) == (datatype, [2, 3])
     sent_back = output["data"] if datatype == "BYTES" else np.array(output["data"], dtype=DTYPES[datatype])

@@ -7,7 +7,7 @@ that a caller who is still sending can read the 413.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -74,9 +74,7 @@ class Exchange:
 
     def secret(self) -> str | None:
         """The API key the caller sent, as bearer token or in X-API-Key."""
-        kind, _, token = self.headers.get(b"authorization", b"").partition(b" ")
-        sent = token.strip() if kind.lower() == b"bearer" else self.headers.get(b"x-api-key")
-        return None if sent is None else sent.decode("latin-1")
+        return secret_of(self.headers)
 
     def read_wishes(self) -> None:
         """Take the caller's own version, priority and deadline. Raises ApiError if a header is unusable."""
@@ -199,13 +197,7 @@ class Exchange:
 
     async def respond(self, response: Response) -> None:
         """Send a response; the request id is always among its headers."""
-        headers = [
-            (b"content-type", response.content_type),
-            (b"content-length", str(len(response.body)).encode()),
-            (b"x-request-id", self.call.request_id.encode()),
-            *self.extra_headers,
-            *response.headers,
-        ]
+        headers = headers_of(response, self.call.request_id, self.extra_headers)
         if self._turn is not None:
             await self._turn.answer(response.status, headers, response.body)
             return
@@ -243,14 +235,38 @@ class Exchange:
 
     def refusal(self, error: ApiError, envelope: Envelope = ApiError.envelope) -> Response:
         """The envelope of an error as a response."""
-        headers: Headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
-        if error.retry_after_ms is not None:
-            headers.append((b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode()))
-        if error.code == "unauthenticated":
-            headers.append((b"www-authenticate", b"Bearer"))
+        response = refusal(error, self.call.request_id, envelope)
         if self._unread or error.code == "payload_too_large":
-            headers.append((b"connection", b"close"))  # bytes nobody read may follow on this connection
-        return json_response(envelope(error, self.call.request_id), error.status.http, headers)
+            response.headers.append((b"connection", b"close"))  # bytes nobody read may follow on this connection
+        return response
+
+
+def secret_of(headers: Mapping[bytes, bytes]) -> str | None:
+    """The API key among a request's headers, as bearer token or in X-API-Key."""
+    kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+    sent = token.strip() if kind.lower() == b"bearer" else headers.get(b"x-api-key")
+    return None if sent is None else sent.decode("latin-1")
+
+
+def headers_of(response: Response, request_id: str, extra: Headers) -> Headers:
+    """All headers of a response; the request id is always among them."""
+    return [
+        (b"content-type", response.content_type),
+        (b"content-length", str(len(response.body)).encode()),
+        (b"x-request-id", request_id.encode()),
+        *extra,
+        *response.headers,
+    ]
+
+
+def refusal(error: ApiError, request_id: str, envelope: Envelope = ApiError.envelope) -> Response:
+    """The envelope of an error as a response."""
+    headers: Headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
+    if error.retry_after_ms is not None:
+        headers.append((b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode()))
+    if error.code == "unauthenticated":
+        headers.append((b"www-authenticate", b"Bearer"))
+    return json_response(envelope(error, request_id), error.status.http, headers)
 
 
 async def _while_there(turn: Turn, task: asyncio.Task[Any], work: Coroutine[Any, Any, T]) -> T:

@@ -7,11 +7,11 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from services.core.errors import CODES, ApiError
-from services.core.gate import Gate
 from services.core.http.exchange import JSON, DisconnectedError, Exchange, Receive, Response, Scope, Send
+from services.core.http.express import Express
 from services.core.http.routes import Route, Routes
-from services.core.journal import Journal
 from services.core.metrics import InFlight, count_unrouted
+from services.core.serving import Serving
 
 log = logging.getLogger("pressroom.http")
 
@@ -29,13 +29,14 @@ _PLAIN = {
 class Front:
     """ASGI application."""
 
-    def __init__(self, routes: Routes, gate: Gate, journal: Journal, behind: Any, timeout_ms: int) -> None:
+    def __init__(self, routes: Routes, serving: Serving, behind: Any) -> None:
         self._routes = routes
-        self._gate = gate
-        self._journal = journal
+        self._gate = serving.gate
+        self._journal = serving.journal
         self._behind = behind
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = serving.settings.request_timeout_ms
         self._in_flight = InFlight("http")
+        self.express = Express(routes, serving, self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

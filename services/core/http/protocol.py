@@ -4,7 +4,8 @@ A head (request line and headers) has to arrive within `HEAD_SECONDS` and in abo
 the read, so that requests which arrive in one piece cost nothing: a head may exceed the limit by one read (256 KiB).
 
 What uvicorn does for every request and this server has no use for is left out: lines of an access log nobody reads,
-headers of proxies, a timer armed and cancelled.
+headers of proxies, a timer armed and cancelled. Requests that look like the one before them need not be parsed at all
+(`services.core.http.express`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http import auto, httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from services.core.http.express import Express, Head, Ride
 from services.core.http.turn import Turn
 
 HEAD_BYTES = 64 * 1024
@@ -35,6 +37,11 @@ class BoundedHeads(HttpToolsProtocol):
         self._began_here = False  # the head began in the read being handled
         self._head_bytes = 0
         self._patience: asyncio.TimerHandle | None = None
+        self._between = True  # the parser holds nothing of a request
+        self._begun = 0  # requests, in the read being handled
+        self._express: Express | None = getattr(self.app, "express", None)
+        self._head: Head | None = None  # of the last request, if it may come again
+        self._ride: Ride | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,10 +55,16 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
         if isinstance(self.cycle, Turn):
             self.cycle.left()
+        if self._ride is not None:
+            self._ride.left()
 
     def data_received(self, data: bytes) -> None:
-        self._began_here = False
+        if self._head is not None and self._head.matches(data) and self._take(self._head, data):
+            return
+        between, self._began_here, self._begun = self._between, False, 0
         super().data_received(data)
+        if self._express is not None and between and self._between and self._begun == 1:
+            self._head = self._express.learn(data, self.scope)
         if not self._in_head or self.transport.is_closing():
             return
         if not self._began_here:
@@ -61,9 +74,28 @@ class BoundedHeads(HttpToolsProtocol):
         elif self._patience is None:
             self._wait_for_head()
 
+    def _take(self, head: Head, data: bytes) -> bool:
+        """Answer a request with a known head here, unless an earlier one is still being answered."""
+        idle = self._between and (self.cycle is None or self.cycle.response_complete)
+        if self._express is None or not idle or self.flow.write_paused:
+            return False
+        ride = self._express.take(head, data, self)
+        if ride is None:
+            return False
+        self._idle_since = None
+        self.cycle = self._ride = ride  # type: ignore[assignment]
+        ride.begin()
+        return True
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head, self._began_here, self._head_bytes = True, True, 0
+        self._between = False
+        self._begun += 1
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._between = True
 
     def on_headers_complete(self) -> None:
         self._in_head = False

@@ -6,7 +6,7 @@ uvicorn writes to the socket one by one. At thousands of requests a second that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -54,18 +54,13 @@ class Turn(RequestResponseCycle):
             await self.flow.drain()
         if self.disconnected:
             return
-        lines = [STATUS_LINE[status]]
-        for name, value in (*self.default_headers, *headers):
-            lines += (name, b": ", value, b"\r\n")
         if _CLOSE in headers:
             self.keep_alive = False
         elif not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        if self.scope["method"] != "HEAD":
-            lines.append(body)
+            headers = [*headers, _CLOSE]
+        head = written_head(status, (*self.default_headers, *headers))
         self.response_started = True
-        self.transport.write(b"".join(lines))
+        self.transport.write(head if self.scope["method"] == "HEAD" else head + body)
         self._complete()
 
     def _complete(self) -> None:
@@ -74,3 +69,12 @@ class Turn(RequestResponseCycle):
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
+
+
+def written_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Status line and headers of a response, with the empty line after them."""
+    lines = [STATUS_LINE[status]]
+    for name, value in headers:
+        lines += (name, b": ", value, b"\r\n")
+    lines.append(b"\r\n")
+    return b"".join(lines)

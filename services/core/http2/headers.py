@@ -11,7 +11,7 @@ import binascii
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from urllib.parse import quote
 
 import hpack
@@ -50,6 +50,11 @@ class Head:
     invocation_metadata: Metadata
     http_status: int
     size: int
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The metadata that is text; of a repeated key, the last."""
+        return {key: value for key, value in self.invocation_metadata if isinstance(value, str)}
 
 
 class HeaderReader:

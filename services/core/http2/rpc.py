@@ -11,8 +11,9 @@ import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import grpc
 
@@ -29,6 +30,13 @@ _INFLATE = {"gzip": 31, "deflate": 15}  # zlib window bits
 _LATE = "the deadline passed before the whole message had arrived"
 
 
+class Ride(Protocol):
+    """A call that is answered by callbacks: it ends in `Rpc.reply` or `Rpc.refuse`, or its caller has left."""
+
+    def begin(self) -> None: ...
+    def left(self) -> None: ...
+
+
 class AbortedError(Exception):
     """A handler has ended its call with a status."""
 
@@ -43,11 +51,13 @@ class Rpc:
     __slots__ = (
         "_buffer",
         "_connection",
+        "_express",
         "_handler",
         "_messages",
         "_over",
         "_owed",
         "_queued",
+        "_ride",
         "_started",
         "_task",
         "_trailing",
@@ -67,6 +77,8 @@ class Rpc:
         self.began = perf_counter()
         self._connection = connection
         self._handler: Any = None
+        self._express: Express | None = None
+        self._ride: Ride | None = None
         self._task: asyncio.Task[None] | None = None
         self._buffer: bytes | bytearray = b""  # of messages that have not come in full
         self._messages: deque[bytes] = deque()
@@ -79,16 +91,30 @@ class Rpc:
 
     # --- what the connection reports
 
-    def begin(self, handler: Any) -> None:
-        """Have the call handled: at once if its messages stream, else when its one message is here."""
+    def begin(self, handler: Any, express: Express | None = None) -> None:
+        """Have the call handled: at once if its messages stream, else when its one message is here.
+
+        express  takes the messages it knows to answer without a task
+        """
         self._handler = handler
+        self._express = express
         if handler.request_streaming:
             self._run(self._stream)
 
-    def refuse(self, code: grpc.StatusCode, message: str) -> None:
-        """End a call no handler needs to see."""
-        self._finish(code, message, ())
+    def refuse(self, code: grpc.StatusCode, message: str, metadata: Iterable[tuple[str, str | bytes]] = ()) -> None:
+        """End a call that no handler needs to see, or that a ride cannot answer."""
+        self._finish(code, message, metadata)
         self._connection.finished(self)
+
+    def reply(self, raw: bytes, trailing: Metadata) -> None:
+        """A ride's answer: at once if the caller has room for it, else as it makes room."""
+        if self._over:
+            return
+        self._trailing = trailing
+        if self._write_whole(raw):
+            self._connection.finished(self)
+        else:
+            self._run(partial(self._answer, raw))
 
     def received(self, data: bytes, size: int) -> None:
         """Bytes of messages; size: what they cost the caller's window."""
@@ -113,27 +139,40 @@ class Rpc:
             self._wake()
         elif len(self._messages) != 1:
             self.refuse(grpc.StatusCode.INVALID_ARGUMENT, f"{len(self._messages)} messages came, this call takes one")
-        else:
+        elif not self._rides():
             self._run(self._single)
+
+    def _rides(self) -> bool:
+        """Whether the one message is answered without a task."""
+        if self._express is None:
+            return False
+        self._ride = self._express(self, self._messages[0])
+        if self._ride is None:
+            return False
+        self._ride.begin()
+        return True
 
     def left(self) -> None:
         """The caller has cancelled, or is gone."""
         self._over = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        if self._ride is not None:
+            self._ride.left()
 
     def sweep(self, now: float) -> None:
         """End the call if it is late: the caller's deadline, or the time for its one message to arrive."""
         if self.head.timeout is not None and now > self.began + self.head.timeout:
             self._late("the deadline passed")
-        elif self._task is None and now > self.began + self._connection.limits.upload_seconds:
+        elif self._task is None and self._ride is None and now > self.began + self._connection.limits.upload_seconds:
             self._late(_LATE)
 
     def _late(self, message: str) -> None:
-        task = self._task
         self.refuse(grpc.StatusCode.DEADLINE_EXCEEDED, message)
-        if task is not None:
-            task.cancel()
+        self._cancel()
 
     # --- grpcio's context
 
@@ -283,11 +322,15 @@ class Rpc:
         if self._over:
             return
         raw = self._serialized(answer)
-        size = PREFIX + len(raw)
-        if self._started or not self._connection.may_send(self, size):
+        if not self._write_whole(raw):
             await self.write(answer)
             self._finish(grpc.StatusCode.OK, "", self._trailing)
-            return
+
+    def _write_whole(self, raw: bytes) -> bool:
+        """Send headers, the one message and the status in one write; False if there is no room for all of it."""
+        size = PREFIX + len(raw)
+        if self._started or not self._connection.may_send(self, size):
+            return False
         self._over = True
         trailers, ends = status_fields(0, "", self._trailing), frames.END_HEADERS | frames.END_STREAM
         parts = (
@@ -301,6 +344,7 @@ class Rpc:
             trailers,
         )
         self._connection.write(b"".join(parts))
+        return True
 
     def deserialized(self, raw: bytes) -> Any:
         read = self._handler.request_deserializer
@@ -320,6 +364,9 @@ class Rpc:
             block = START + block
         ends = frames.END_HEADERS | frames.END_STREAM
         self._connection.write(frames.frame(frames.HEADERS, ends, self.stream, block))
+
+
+Express = Callable[[Rpc, bytes], Ride | None]  # None: the message needs its handler
 
 
 class _Requests(AsyncIterator[Any]):

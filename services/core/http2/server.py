@@ -11,7 +11,7 @@ import grpc
 
 from services.core.http2.connection import Connection, Limits
 from services.core.http2.headers import MAX_METADATA_BYTES
-from services.core.http2.rpc import Rpc
+from services.core.http2.rpc import Express, Rpc
 
 BACKLOG = 2048
 
@@ -22,6 +22,7 @@ class Http2Server:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._handlers: list[Any] = []
+        self._express: dict[str, Express] = {}
         self._sockets: list[socket.socket] = []
         self._listening: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
@@ -30,6 +31,10 @@ class Http2Server:
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
         """Calls are handled by the first that knows them."""
         self._handlers += handlers
+
+    def add_express(self, method: str, express: Express) -> None:
+        """Offer the messages of a call of one message (`/package.Service/Method`) to be answered without a task."""
+        self._express[method] = express
 
     def bind(self, host: str, port: int, *, shared: bool, tls: ssl.SSLContext | None) -> int:
         """Take the port, or any free one for 0, and return it. Raises OSError if it is not free.
@@ -75,6 +80,6 @@ class Http2Server:
         for handlers in self._handlers:
             handler = handlers.service(rpc.head)
             if handler is not None:
-                rpc.begin(handler)
+                rpc.begin(handler, self._express.get(rpc.head.method))
                 return
         rpc.refuse(grpc.StatusCode.UNIMPLEMENTED, "no such call")

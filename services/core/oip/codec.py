@@ -18,8 +18,9 @@ import orjson
 from services.core.errors import ApiError
 from services.core.http.content import read_json_object
 from services.core.http.exchange import Response, json_response
+from services.core.oip.inference import Parameters
 from services.core.oip.json_data import MAX_DIMENSIONS, from_json, to_json
-from services.core.oip.layout import InferRequest, Layouts
+from services.core.oip.layout import InferRequest, Layout, Layouts
 from services.core.tensors import DTYPES, Tensor, Tensors, dtype_name
 
 MAX_ELEMENTS = 2**48  # numpy refuses to shape even an empty array beyond its address space
@@ -30,6 +31,11 @@ def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
     """Read a request body. Raises ApiError naming the input and what is wrong with it."""
     length = _header_length(header_length, len(body))
     return _LAYOUTS.read(body, length)
+
+
+def layout_in(body: bytes, header_length: int) -> Layout | None:
+    """The layout of a body, if one of the same was read before."""
+    return _LAYOUTS.find(body, header_length)
 
 
 def _decode(body: bytes, length: int) -> InferRequest:
@@ -59,8 +65,10 @@ def _decode(body: bytes, length: int) -> InferRequest:
 _LAYOUTS = Layouts(_decode)
 
 
-def encode_response(document: dict[str, Any], outputs: Tensors, request: InferRequest) -> Response:
-    """The response body: JSON, or JSON and raw tensors if any output is wanted raw."""
+def encode_response(
+    model: str, version: str, outputs: Tensors, parameters: Parameters, request: InferRequest
+) -> Response:
+    """The response: JSON, or JSON and raw tensors if any output is wanted raw."""
     raw: list[bytes] = []
     entries = []
     for name, tensor in outputs.items():
@@ -71,7 +79,13 @@ def encode_response(document: dict[str, Any], outputs: Tensors, request: InferRe
         else:
             entry["data"] = to_json(tensor)
         entries.append(entry)
-    document["outputs"] = entries
+    document = {
+        "model_name": model,
+        "model_version": version,
+        "id": request.id,
+        "parameters": parameters,
+        "outputs": entries,
+    }
     if not raw:
         return json_response(document)
     header = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -37,6 +37,8 @@ class GrpcServer:
         """Listen. Raises RuntimeError naming the port if it is taken."""
         server = self._grpcio() if self._settings.grpc_transport == "grpcio" else self._http2()
         server.add_generic_rpc_handlers((self._service.handlers(),))
+        if isinstance(server, Http2Server):
+            server.add_express(f"/{SERVICE}/ModelInfer", self._service.express)
         guarded = GuardedServer(server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
         services = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)

@@ -21,9 +21,13 @@ from services.core.auth import Scope
 from services.core.call import Call, read_priority, request_id_from
 from services.core.control import read_command
 from services.core.errors import ApiError
+from services.core.http2.rpc import Rpc
 from services.core.metrics import InFlight, count_unrouted
+from services.core.oip.direct import Caller
 from services.core.oip.documents import EXTENSIONS, SERVER_NAME, model_config, model_metadata, repository_index
 from services.core.oip.grpc_codec import decode_tensors, encode_response
+from services.core.oip.grpc_direct import Messages, Ride
+from services.core.oip.grpc_error import error_metadata
 from services.core.oip.grpc_wire import stream_response
 from services.core.oip.inference import infer
 from services.core.oip.messages import POOL, SERVICE, ModelInferRequest, ModelStreamInferResponse, message_class
@@ -53,6 +57,7 @@ class InferenceService:
         self._settings = serving.settings
         self.last_call = 0.0  # perf_counter seconds
         self._in_flight = InFlight("grpc")
+        self._messages = Messages()
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a grpc server takes."""
@@ -156,6 +161,23 @@ class InferenceService:
                 answer = ModelStreamInferResponse(error_message=orjson.dumps(error.envelope(call.request_id)).decode())
                 yield bytes(answer.SerializeToString())
 
+    def express(self, rpc: Rpc, raw: bytes) -> Ride | None:
+        """A ModelInfer of a kind that came before, ready to begin; None: it goes the ordinary way."""
+        message = self._messages.recall(raw)
+        if message is None or self._repository.draining:
+            return None
+        sent = rpc.head.texts
+        call = self._call(rpc, sent)
+        try:
+            _read_wishes(call, sent)
+        except ApiError:
+            return None  # refused there
+        ride = Ride(self._serving, self._in_flight, message.form.layout.read(raw), call, rpc)
+        if not ride.admit(message.form, Caller(_secret(sent), self._settings.host)):
+            return None
+        self.last_call = perf_counter()
+        return ride
+
     def _call(self, context: Any, sent: Metadata) -> Call:
         call = Call(INFER_ROUTE, "grpc", request_id_from(sent.get("x-request-id")))
         remaining = context.time_remaining()
@@ -176,7 +198,7 @@ class InferenceService:
             context.set_trailing_metadata((("x-request-id", call.request_id), *admission.headers.items()))
             _read_wishes(call, sent)
             with self._gate.inside():
-                return await self._run(self._parse(ModelInferRequest, raw), call)
+                return await self._run(raw, call)
         except asyncio.CancelledError:
             code = "cancelled"
             raise
@@ -193,11 +215,14 @@ class InferenceService:
                 _count(call, code)
             self._journal.finished(call, code, key_id)
 
-    async def _run(self, request: Any, call: Call) -> bytes:
+    async def _run(self, raw: bytes, call: Call) -> bytes:
+        request = self._parse(ModelInferRequest, raw)
         name, version = request.model_name, request.model_version
         model = call.model = self._repository.find(name, version, call) if name else self._repository.only(None, call)
         wanted = [o.name for o in request.outputs] or None
-        outputs, parameters = await infer(self._serving, model, decode_tensors(request), wanted, call)
+        tensors = decode_tensors(request)
+        outputs, parameters = await infer(self._serving, model, tensors, wanted, call)
+        self._messages.keep(raw, request, tensors)
         return encode_response(model.name, model.version, request.id, outputs, parameters)
 
     def _parse(self, message: Any, raw: bytes) -> Any:
@@ -263,12 +288,6 @@ def _count(call: Call, code: str) -> None:
 
 async def abort(context: Any, error: ApiError, request_id: str) -> NoReturn:
     """End a call with the error's status, and its envelope in trailing metadata."""
-    metadata: list[tuple[str, str | bytes]] = [
-        ("x-request-id", request_id),
-        ("pressroom-error-bin", orjson.dumps(error.envelope(request_id))),
-        *error.headers.items(),
-    ]
-    if error.retry_after_ms is not None:
-        metadata.append(("retry-after-ms", str(error.retry_after_ms)))
-    await context.abort(getattr(grpc.StatusCode, error.status.grpc), error.message, tuple(metadata))
+    metadata = error_metadata(error, request_id)
+    await context.abort(getattr(grpc.StatusCode, error.status.grpc), error.message, metadata)
     raise AssertionError("abort raises")

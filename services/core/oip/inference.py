@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +38,21 @@ async def infer(
         return _select(outputs, wanted), {"request_id": call.request_id}
     _check_once(tensors, model, serving.settings.max_request_rows)
     if wanted is not None:
-        _check_wanted(wanted, [spec.name for spec in model.outputs])
-    outputs, notes = await model.infer(tensors, call)
+        _check_wanted(wanted, outputs_of(model))
+    (outputs,) = await model.batcher.submit([model.prepare(tensors)], call)
+    return conclude(serving, model, tensors, wanted, outputs, call)
+
+
+def conclude(
+    serving: Serving,
+    model: TensorModel,
+    tensors: Tensors,
+    wanted: Collection[str] | None,
+    outputs: Tensors,
+    call: Call,
+) -> tuple[Tensors, Parameters]:
+    """What `infer` returns, from a request's rows of a batch: finished, counted, followed. Raises ApiError."""
+    answer, notes = model.complete(tensors, outputs, call)
     call.finish()
     model.metrics.answered(call)
 
@@ -46,8 +60,18 @@ async def infer(
         assert isinstance(other, TensorModel)  # a version of the same model
         return _flat((await other.infer(tensors, shadow_call))[0])
 
-    serving.shadow.follow(call, lambda: _flat(outputs), again)
-    return _select(outputs, wanted), {**_explanation(call), **notes}
+    serving.shadow.follow(call, lambda: _flat(answer), again)
+    return _select(answer, wanted), {**_explanation(call), **notes}
+
+
+def outputs_of(model: ServedModel) -> list[str]:
+    """Names of a model's outputs."""
+    return [spec.name for spec in model.outputs]
+
+
+def kind_of(tensors: Tensors) -> tuple[Any, ...]:
+    """Names, data types and shapes: all that the check of a request looks at."""
+    return tuple([(name, tensor.dtype.char, tensor.shape) for name, tensor in tensors.items()])
 
 
 def _is_native(tensors: Tensors, model: TensorModel) -> bool:
@@ -82,7 +106,7 @@ async def _native(serving: Serving, model: ServedModel, tensors: Tensors, call: 
 
 def _check_once(tensors: Tensors, model: TensorModel, max_rows: int) -> None:
     """`check_tensors`, unless the same names, data types and shapes have passed before."""
-    kind = tuple([(name, tensor.dtype.char, tensor.shape) for name, tensor in tensors.items()])
+    kind = kind_of(tensors)
     if kind in model.passed:
         return
     check_tensors(tensors, model.accepts, max_rows)
@@ -130,8 +154,8 @@ def _fits(shape: tuple[int, ...], expected: list[int | str]) -> bool:
     return len(shape) == len(expected) and all(isinstance(e, str) or e in (-1, n) for n, e in pairs)
 
 
-def _check_wanted(wanted: Collection[str] | None, names: list[str]) -> None:
-    if wanted is not None and (unknown := [w for w in wanted if w not in names]):
+def _check_wanted(wanted: Collection[str], names: Collection[str]) -> None:
+    if unknown := [w for w in wanted if w not in names]:
         raise ApiError(
             "output_unknown", f"the model has no output {unknown[0][:60]!r}", field="outputs",
             hint=f"the model's outputs: {', '.join(names)}",
@@ -141,7 +165,7 @@ def _check_wanted(wanted: Collection[str] | None, names: list[str]) -> None:
 def _select(outputs: Tensors, wanted: Collection[str] | None) -> Tensors:
     if wanted is None:
         return outputs
-    _check_wanted(wanted, list(outputs))
+    _check_wanted(wanted, outputs)
     return {name: outputs[name] for name in wanted}
 
 

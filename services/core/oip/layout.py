@@ -1,11 +1,12 @@
 """A decoded inference request, and the layouts of those that came before it.
 
-The JSON header of a binary request is the same for every request a caller makes, so what it says is kept.
+The JSON header of a binary request is the same for every request a caller makes, so what it says is kept; gRPC's
+messages are kept likewise (`services.core.oip.grpc_direct`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,19 @@ class Layout:
         }
         return InferRequest(self.id, tensors, self.outputs, self.binary)
 
+    def moved(self, by: int) -> Layout:
+        """The same layout in a body that begins so many bytes later."""
+        tensors = tuple((name, dtype, shape, count, at + by) for name, dtype, shape, count, at in self.tensors)
+        return Layout(self.id, tensors, self.outputs, self.binary)
+
+
+def layout_of(request: InferRequest, starts: Sequence[int]) -> Layout:
+    """Where the tensors of a request lie that begin at the given bytes, one beginning a tensor."""
+    tensors = [
+        (name, t.dtype, t.shape, t.size, at) for (name, t), at in zip(request.tensors.items(), starts, strict=True)
+    ]
+    return Layout(request.id, tuple(tensors), request.outputs, request.binary)
+
 
 class Layouts:
     """Layouts by JSON header and size of the body.
@@ -68,25 +82,28 @@ class Layouts:
         """The request. Raises what `decode` raises; what it refused is not kept."""
         if not HEADER_BYTES >= header_length < len(body):
             return self._decode(body, header_length)
-        key = (body[:header_length], len(body))
-        layout = self._known.get(key)
+        layout = self.find(body, header_length)
         if layout is not None:
             return layout.read(body)
         request = self._decode(body, header_length)
-        self._keep(key, request)
+        self._keep((body[:header_length], len(body)), request)
         return request
+
+    def find(self, body: bytes, header_length: int) -> Layout | None:
+        """The layout of a body, if one of the same came before."""
+        return self._known.get((body[:header_length], len(body)))
 
     def _keep(self, key: tuple[bytes, int], request: InferRequest) -> None:
         """Remember what a header said, if all of its tensors came raw and have a fixed size."""
         header, size = key
-        tensors, at = [], len(header)
-        for name, tensor in request.tensors.items():
+        starts, at = [], len(header)
+        for tensor in request.tensors.values():
             if tensor.size == 0 or tensor.dtype.kind == "O":
                 return
-            tensors.append((name, tensor.dtype, tensor.shape, tensor.size, at))
+            starts.append(at)
             at += tensor.nbytes
         if at != size:
             return  # data in the header
         if len(self._known) >= HEADERS:
             self._known.clear()
-        self._known[key] = Layout(request.id, tuple(tensors), request.outputs, request.binary)
+        self._known[key] = layout_of(request, starts)

@@ -92,10 +92,4 @@ class OipRoutes:
         outputs, parameters = await exchange.until_disconnect(
             infer(self._serving, model, request.tensors, request.outputs, exchange.call)
         )
-        document = {
-            "model_name": model.name,
-            "model_version": model.version,
-            "id": request.id,
-            "parameters": parameters,
-        }
-        return encode_response(document, outputs, request)
+        return encode_response(model.name, model.version, outputs, parameters, request)

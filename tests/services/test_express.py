@@ -1,0 +1,200 @@
+"""Requests that look like the one before them ride without a task, and nobody can tell from the outside."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import numpy as np
+import pytest
+from served_model import UNLUCKY, served_model
+
+from services.core.auth import hash_secret
+from services.core.oip.messages import SERVICE, ModelInferRequest, ModelInferResponse
+
+METHOD = f"/{SERVICE}/ModelInfer"
+
+
+async def test_a_request_like_the_one_before_it_rides_and_is_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch) as served:
+        connection = await served.connect()
+        first, second, third = [await connection.ask(x) for x in (1.5, 2.5, -3.0)]
+        assert len(served.rides) == 2
+        assert [answer.y for answer in (first, second, third)] == [[3.0], [5.0], [-6.0]]
+        assert first.headers.keys() == second.headers.keys()
+        assert first.document.keys() == second.document.keys()
+        assert first.document["parameters"].keys() == second.document["parameters"].keys()
+        assert second.headers["x-request-id"] == second.document["parameters"]["request_id"]
+        assert len({answer.headers["x-request-id"] for answer in (first, second, third)}) == 3
+
+
+async def test_another_head_or_form_goes_the_ordinary_way_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch) as served:
+        connection = await served.familiar()
+        assert (await connection.ask(2.0, X_Request_Id="mine")).headers["x-request-id"] == "mine"
+        assert (await connection.ask(2.0, 3.0)).y == [4.0, 6.0]
+        assert served.rides == []
+        assert (await connection.ask(5.0, 3.0)).y == [10.0, 6.0]
+        assert len(served.rides) == 1
+
+
+async def test_requests_sent_ahead_are_answered_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch) as served:
+        connection = await served.familiar()
+        served.model.going.clear()
+        connection.send(connection.request(2.0))
+        await served.model.has_begun(2)
+        assert len(served.rides) == 1
+        connection.send(connection.request(3.0))
+        connection.send(connection.request(4.0) + connection.request(5.0))
+        served.model.going.set()
+        assert [(await connection.answer()).y for _ in range(4)] == [[4.0], [6.0], [8.0], [10.0]]
+        assert (await connection.ask(6.0)).y == [12.0]
+
+
+async def test_half_a_request_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch) as served:
+        connection = await served.familiar()
+        request = connection.request(2.0)
+        connection.send(request[:-2])
+        await asyncio.sleep(0.02)
+        connection.send(request[-2:])
+        assert (await connection.answer()).y == [4.0]
+        assert served.rides == []
+
+
+async def test_queued_work_of_a_caller_who_leaves_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch) as served:
+        leaving, staying = await served.familiar(), await served.familiar()
+        served.model.going.clear()
+        staying.send(staying.request(2.0))
+        await served.model.has_begun(3)
+        leaving.send(leaving.request(3.0))
+        while len(served.rides) < 2:
+            await asyncio.sleep(0.001)
+        await leaving.close()
+        while not served.rides[1].done():
+            await asyncio.sleep(0.001)
+        served.model.going.set()
+        assert (await staying.answer()).y == [4.0]
+        assert (await staying.ask(4.0)).y == [8.0]
+        assert [3.0] not in served.model.batches
+        assert served.serving.gate._in_flight == 0
+
+
+async def test_refusals_have_the_common_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch, max_queue_rows=1) as served:
+        one, two, three = [await served.familiar() for _ in range(3)]
+        unlucky = await one.ask(UNLUCKY)
+        assert (unlucky.status, unlucky.document["error"]["code"]) == (500, "inference_failed")
+        assert unlucky.document["error"]["request_id"] == unlucky.headers["x-request-id"]
+        served.model.going.clear()
+        one.send(one.request(2.0))
+        await served.model.has_begun(5)
+        two.send(two.request(3.0))
+        while len(served.rides) < 3:
+            await asyncio.sleep(0.001)
+        full = await three.ask(4.0)
+        assert (full.status, full.document["error"]["code"], full.headers["retry-after"]) == (429, "queue_full", "1")
+        served.model.going.set()
+        assert [(await one.answer()).y, (await two.answer()).y] == [[4.0], [6.0]]
+        assert (await three.ask(5.0)).y == [10.0]
+        assert len(served.rides) == 5
+
+
+async def test_the_deadline_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch, request_timeout_ms=300) as served:
+        connection = await served.familiar()
+        served.model.going.clear()
+        late = await connection.ask(2.0)
+        assert (late.status, late.document["error"]["code"]) == (504, "deadline_exceeded")
+        served.model.going.set()
+        assert (await connection.ask(3.0)).y == [6.0]
+        assert len(served.rides) == 2
+
+
+async def test_a_stopping_server_answers_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_model(monkeypatch) as served:
+        connection = await served.familiar()
+        served.model.going.clear()
+        connection.send(connection.request(2.0))
+        await served.model.has_begun(2)
+        for open_one in list(served.http_connections):
+            open_one.shutdown()  # what uvicorn does to every connection
+        served.model.going.set()
+        answer = await connection.answer()
+        assert (answer.y, answer.headers["connection"]) == ([4.0], "close")
+        assert await connection.ends()
+
+
+async def test_keys_and_their_limits_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    keys = tmp_path_factory.mktemp("keys") / "keys.toml"
+    entry = f'[[keys]]\nid = "k"\nsha256 = "{hash_secret("secret")}"\nscopes = ["infer"]\nrequests_per_minute = 3\n'
+    keys.write_text(entry)
+    async with served_model(monkeypatch, keys_file=str(keys)) as served:
+        connection = await served.familiar(Authorization="Bearer secret")
+        answers = [await connection.ask(2.0) for _ in range(3)]
+        assert [answer.status for answer in answers] == [200, 200, 429]
+        assert [answer.headers["ratelimit-remaining"] for answer in answers] == ["1", "0", "0"]
+        assert len(served.rides) == 2
+
+
+def message(*x: float, width: int = 1) -> bytes:
+    tensor = np.repeat(np.array(x, dtype=np.float32)[:, None], width, axis=1)
+    request = ModelInferRequest(model_name="doubling")
+    request.inputs.add(name="x", datatype="FP32", shape=tensor.shape)
+    request.raw_input_contents.append(tensor.tobytes())
+    return bytes(request.SerializeToString())
+
+
+def numbers(raw: bytes) -> list[float]:
+    content = ModelInferResponse.FromString(raw).raw_output_contents[0]
+    found: list[float] = np.frombuffer(content, dtype=np.float32).tolist()
+    return found
+
+
+async def test_grpc_messages_alike_ride_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        served_model(monkeypatch) as served,
+        grpc.aio.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
+    ):
+        infer = channel.unary_unary(METHOD)
+        assert [numbers(await infer(message(x))) for x in (1.0, 2.0, 3.0)] == [[2.0], [4.0], [6.0]]
+        assert len(served.rides) == 2
+        call = infer(message(4.0), metadata=(("x-request-id", "mine"),))
+        assert numbers(await call) == [8.0]
+        assert ("x-request-id", "mine") in tuple(await call.trailing_metadata())
+        large = 40_000  # bytes beyond a frame and the caller's first window
+        assert [numbers(await infer(message(x, width=large))) for x in (1.0, 2.0)] == [[2.0] * large, [4.0] * large]
+        assert len(served.rides) == 4
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await infer(message(UNLUCKY))
+        assert refused.value.code() is grpc.StatusCode.INTERNAL
+        assert b'"inference_failed"' in dict(refused.value.trailing_metadata())["pressroom-error-bin"]
+
+
+async def test_a_grpc_caller_who_leaves_or_is_late_lets_its_work_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        served_model(monkeypatch) as served,
+        grpc.aio.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
+    ):
+        infer = channel.unary_unary(METHOD)
+        await infer(message(1.0))
+        served.model.going.clear()
+        running = asyncio.ensure_future(infer(message(2.0)))
+        await served.model.has_begun(2)
+        leaving, late = infer(message(3.0)), infer(message(4.0), timeout=0.2)
+        while len(served.rides) < 3:
+            await asyncio.sleep(0.001)
+        leaving.cancel()
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await late
+        assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        while not all(ride.done() for ride in served.rides[1:]):
+            await asyncio.sleep(0.001)
+        served.model.going.set()
+        assert numbers(await running) == [4.0]
+        assert served.model.batches == [[1.0], [2.0]]
+        assert served.serving.gate._in_flight == 0
