@@ -141,7 +141,10 @@ def ask_model(server: Server, named: str) -> Model:
     known = f"/v2/models/{name}" + (f"/versions/{version}" if version else "")
     protocol = server.get(known)
     if not isinstance(ours, dict) and not isinstance(protocol, dict):
-        raise OptionError(f"{server.url} serves no model {named!r}", _served(server))
+        listed = _listed(server)
+        if named not in listed:  # servers of OpenAI's routes alone may have a list and no entries
+            hint = f"it serves {', '.join(listed)}" if listed else "check the name"
+            raise OptionError(f"{server.url} serves no model {named!r}", hint)
     entry = ours if isinstance(ours, dict) else {}
     family = str(entry.get("family", ""))
     signed = entry.get("signature", {}).get("inputs", [])
@@ -162,10 +165,9 @@ def _example(family: str, request: Any, named: str) -> tuple[str, dict[str, Any]
     return ROUTES[family].format(**request), {**request, "model": named}
 
 
-def _served(server: Server) -> str:
+def _listed(server: Server) -> list[str]:
     listed = server.get("/v1/models")
-    names = [one.get("id", "") for one in listed.get("data", [])] if isinstance(listed, dict) else []
-    return f"it serves {', '.join(names)}" if names else "check the name"
+    return [str(one.get("id", "")) for one in listed.get("data", [])] if isinstance(listed, dict) else []
 
 
 def _bracketed(host: str) -> str:

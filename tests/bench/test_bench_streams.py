@@ -8,10 +8,10 @@ import json
 import pytest
 from peer import http_peer, json_response, post, respond
 
-from export.errors import ExportError
+from export.errors import ExportError, OptionError
 from pressroom.bench_load import Load, Tally
 from pressroom.bench_run import Pace
-from pressroom.bench_target import read_server
+from pressroom.bench_target import ask_model, read_server
 from pressroom.bench_text import PROMPTS, Prompting, TextLine, TextWindow, measure_text
 
 PACE = Pace(seconds=0.15, warm=0.0, stability=10.0, max_windows=3)
@@ -138,3 +138,17 @@ def test_a_request_of_ones_own_is_sent_as_it_is_but_streamed():
     document = json.loads(request.partition(b"\r\n\r\n")[2])
     assert request.startswith(b"POST /v1/chat/completions")
     assert document == {"model": "m", **body, "stream": True, "stream_options": {"include_usage": True}}
+
+
+async def test_a_server_with_a_list_of_models_alone_is_known_by_it():
+    def script(path, body, writer):
+        listed = {"object": "list", "data": [{"id": "llama"}]}
+        writer.write(json_response(listed) if path == "/v1/models" else respond("404 Not Found", b""))
+
+    async with http_peer(script) as port:
+        server = read_server(f"http://127.0.0.1:{port}", None, "", None)
+        model = await asyncio.to_thread(ask_model, server, "llama")
+        with pytest.raises(OptionError, match="serves no model 'alpaca'") as refused:
+            await asyncio.to_thread(ask_model, server, "alpaca")
+    assert (model.name, model.inputs, model.example, model.generates) == ("llama", (), None, False)
+    assert refused.value.hint == "it serves llama"
