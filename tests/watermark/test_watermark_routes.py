@@ -190,7 +190,8 @@ def test_every_protocol_carries_all_three_tasks(marks: LiveServer) -> None:
         marked = grpc.generate(
             "Hello", watermark=40, model=SCHEME, max_tokens=TOKENS, seed=6, extra={"guided_regex": BODY["guided_regex"]}
         )
-        assert grpc.decode_watermark(marked.text, model=SCHEME).reading.message == 40
+        reading = grpc.decode_watermark(marked.text, model=SCHEME).reading
+        assert (reading.message, reading.marks) == (40, None)
         assert grpc.verify_watermark(marked.text, 40, model=SCHEME).verification.verdict == "marked"
         element = np.array([json.dumps({"text": marked.text}).encode()], dtype=object)
         raw = http.infer(SCHEME, {"request": element}).outputs["response"][0]
@@ -200,9 +201,13 @@ def test_every_protocol_carries_all_three_tasks(marks: LiveServer) -> None:
 async def test_the_awaited_client_answers_the_same(marks: LiveServer) -> None:
     async with AsyncClient(marks.url) as client:
         marked = await client.generate("Hello", watermark={"message": 41}, extra=dict(BODY, prompt="Hello"), seed=6)
-        readings = await client.decode_watermark([marked.text, "short"], top=1)
+        readings = await client.decode_watermark([marked.text, "short"], top=1, return_marks=True)
         assert [one.verdict for one in readings] == ["marked", "too_short"]
         assert readings.readings[0].segments[0].candidates[0].message == 41
+        marks_told = readings.readings[0].marks
+        assert marks_told is not None
+        fitting = sum(one.counted and bool(one.available) for one in marks_told)
+        assert fitting == readings.readings[0].segments[0].count
         checked = await client.verify_watermark(marked.text, [40, 41])
         assert [one.verdict for one in checked.verification.checks] == ["not_marked", "marked"]
         with pytest.raises(InvalidRequest) as refused:

@@ -143,6 +143,7 @@ from ._watermark_types import (
     WatermarkReading,
     WatermarkReadings,
     WatermarkSegment,
+    WatermarkTokenMark,
     WatermarkVerification,
     WatermarkVerifications,
 )
@@ -292,6 +293,7 @@ __all__ = [
     "WatermarkReading",
     "WatermarkReadings",
     "WatermarkSegment",
+    "WatermarkTokenMark",
     "WatermarkVerification",
     "WatermarkVerifications",
     "__version__",

@@ -62,6 +62,7 @@ class WatermarkMethods:
         key_id: str | None = None,
         candidates: Sequence[int] | Literal["registered"] | None = None,
         top: int | None = None,
+        return_marks: bool | None = None,
         model: str | None = None,
         version: str | int | None = None,
         timeout: Timeout | float | None = None,
@@ -74,10 +75,14 @@ class WatermarkMethods:
         candidates    look for these messages of one segment only, which takes less text; "registered": for all that
                       the server's registry knows
         top           candidates listed a segment
+        return_marks  tell of every token whether it fits the likeliest message
 
         Raises InvalidRequest (a text too long to be read at once), NotSupported, RateLimited, QueueFull ...
         """
-        asked = {"message_bits": message_bits, "key_id": key_id, "candidates": candidates, "top": top}
+        asked = {
+            "message_bits": message_bits, "key_id": key_id, "candidates": candidates, "top": top,
+            "return_marks": return_marks,
+        }  # fmt: skip
         call = decode_call(texts, model, version, asked)
         return self._run(self._wire.task(call), timeout, retries)
 
@@ -138,13 +143,17 @@ class AsyncWatermarkMethods:
         key_id: str | None = None,
         candidates: Sequence[int] | Literal["registered"] | None = None,
         top: int | None = None,
+        return_marks: bool | None = None,
         model: str | None = None,
         version: str | int | None = None,
         timeout: Timeout | float | None = None,
         retries: Retry | int | None = None,
     ) -> WatermarkReadings:
         """As `Client.decode_watermark`."""
-        asked = {"message_bits": message_bits, "key_id": key_id, "candidates": candidates, "top": top}
+        asked = {
+            "message_bits": message_bits, "key_id": key_id, "candidates": candidates, "top": top,
+            "return_marks": return_marks,
+        }  # fmt: skip
         call = decode_call(texts, model, version, asked)
         return await self._run(self._wire.task(call), timeout, retries)
 

@@ -68,6 +68,21 @@ class WatermarkSegment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WatermarkTokenMark:
+    """What one token says: text[start:end].
+
+    segment, available   of the message, and whether the token fits its likeliest value; None before what is marked
+    counted              False: the same pair of neighbours came earlier and has had its vote
+    """
+
+    start: int
+    end: int
+    segment: int | None
+    available: bool | None
+    counted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class WatermarkReading:
     """What one text says. A verdict is evidence, not proof.
 
@@ -77,6 +92,7 @@ class WatermarkReading:
     message, bits   the message, if the text is marked and all of it could be read; bits as characters 0 and 1
     payload   what the server's registry knows of the message
     key_id    the key under which the text says most, of keys_tried
+    marks     what every token says, if asked for by return_marks
     """
 
     verdict: str
@@ -89,11 +105,15 @@ class WatermarkReading:
     keys_tried: int
     tokens: int
     segments: tuple[WatermarkSegment, ...]
+    marks: tuple[WatermarkTokenMark, ...] | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> WatermarkReading:
         """From the wire's object."""
-        return cls(**{**raw, "segments": tuple(WatermarkSegment.parse(one) for one in raw["segments"])})
+        parts: dict[str, Any] = {"segments": tuple(WatermarkSegment.parse(one) for one in raw["segments"])}
+        if raw.get("marks") is not None:
+            parts["marks"] = tuple(WatermarkTokenMark(**one) for one in raw["marks"])
+        return cls(**{**raw, **parts})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,10 @@ export function models(served) {
   const open = async () => {
     const mine = asked += 1;
     fill(place, el("p", { class: "status" }, "Asking …"));
-    const shown = await page(choice.value).catch((fault) => [problem(fault)]);
-    if (mine === asked) fill(place, ...shown); // else another model was chosen meanwhile
+    const [told, metrics] = await Promise.all([detailsOf(choice.value), read("/metrics")].map(settled));
+    if (mine !== asked) return; // another model was chosen meanwhile
+    if (told instanceof Error) fill(place, problem(told));
+    else fill(place, ...described(told), el("h3", {}, "Traffic since the server started"), ...traffic(told, metrics), requestOf(told));
   };
   choice.addEventListener("change", open);
   open();
@@ -31,11 +33,11 @@ export function models(served) {
     el("div", { class: "row choice" }, choice, again), place);
 }
 
-/** @param {string} name */
-async function page(name) {
-  const told = await detailsOf(name);
-  return [...described(told), ...await traffic(told), requestFold({ method: "GET", path: `/v1/models/${encodeURIComponent(name)}` })];
-}
+/** What a promise comes to, be it a fault. @param {Promise<any>} promise */
+const settled = (promise) => promise.catch((fault) => fault);
+
+/** @param {Json} told */
+const requestOf = (told) => requestFold({ method: "GET", path: `/v1/models/${encodeURIComponent(told.id)}` });
 
 /** @param {Json} told */
 function described(told) {
@@ -84,20 +86,14 @@ function difference(stage) {
   return `${figure(stage.max_abs)} ${stage.holds === false ? "breaks" : "holds"}`;
 }
 
-/** What the metrics say of the model, or why they cannot be read. @param {Json} told */
-async function traffic(told) {
-  let samples;
-  try {
-    samples = parse(await read("/metrics"));
-  } catch (fault) {
-    return [el("h3", {}, "Traffic"), problem(fault)];
-  }
-  const { requests, stages, queue, rows, memory } = trafficOf(samples, told.id, told.version);
+/** What the metrics say of the model, or why they cannot be read. @param {Json} told @param {string | Error} metrics */
+function traffic(told, metrics) {
+  if (metrics instanceof Error) return [problem(metrics)];
+  const { requests, stages, queue, rows, memory } = trafficOf(parse(metrics), told.id, told.version);
   remember("traffic", { requests, stages });
   const asked = requests.map((one) => [one.route, one.protocol, one.code, one.count]);
   const spent = stages.map((one) => [one.stage, figure(one.mean, 3), figure(one.p50, 3), figure(one.p99, 3)]);
   return [
-    el("h3", {}, "Traffic since the server started"),
     facts([
       ["Rows waiting", queue],
       ["Rows a pass, on average", rows === null ? null : figure(rows, 3)],

@@ -41,8 +41,9 @@ export function textOrigin(models) {
       if (!text.value.trim()) await fillIn();
       const request = { method: "POST", path: "/v1/text/detect", body: { model: model.value, text: text.value, mode: mode.value } };
       const { answer, elapsed } = await ask(request, signal);
-      show(...verdict(text.value, answer.texts[0]), explanation(answer, elapsed), requestFold(request));
-      say(VERDICTS[/** @type {keyof VERDICTS} */ (answer.texts[0].verdict)] ?? answer.texts[0].verdict);
+      const [told] = answer.texts;
+      show(...verdict(text.value, told), explanation(answer, elapsed), requestFold(request));
+      say(`${told.text.words} words read: ${verdictOf(told).toLowerCase()}.`);
     },
   });
   return element;
@@ -53,9 +54,8 @@ function verdict(text, told) {
   const line = told.threshold;
   const spans = spansOf(told);
   remember("text", { verdict: told.verdict, spans });
-  const named = VERDICTS[/** @type {keyof VERDICTS} */ (told.verdict)] ?? told.verdict.replaceAll("_", " ");
   return [
-    el("p", { class: `verdict ${told.verdict}` }, named),
+    el("p", { class: `verdict ${told.verdict}` }, verdictOf(told)),
     facts([
       ["Score", told.score === null ? null : `${figure(told.score, 3)} (${told.statistic.replaceAll("_", " ")}; higher is more machine-like)`],
       ["Called machine above", line && `${figure(line.machine_above, 3)}: ${percent(line.declared_false_positive_rate)} of human texts are`],
@@ -74,6 +74,9 @@ function verdict(text, told) {
     told.overlaps.length ? overlaps(told.overlaps) : null,
   ];
 }
+
+/** @param {Json} told @returns {string} */
+const verdictOf = (told) => VERDICTS[/** @type {keyof VERDICTS} */ (told.verdict)] ?? told.verdict.replaceAll("_", " ");
 
 /** @param {Json} told @returns {import("./spans.js").Span[]} */
 function spansOf(told) {

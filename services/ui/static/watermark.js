@@ -34,9 +34,9 @@ function write(models, made) {
   const schemeOf = () => /** @type {Json} */ (models.find((one) => one.id === model.value));
   const message = el("input", { type: "number", min: 0, step: 1, inputmode: "numeric", value: 42 });
   const prompt = el("textarea", { rows: 2 });
-  prompt.value = "The history of the town begins with";
+  prompt.value = "Lighthouses are built where";
   const tokens = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric", value: schemeOf().tokens_for_one_segment });
-  const temperature = el("input", { type: "number", min: 0, max: 2, step: 0.1, inputmode: "decimal", value: 1 });
+  const temperature = el("input", { type: "number", min: 0, max: 2, step: 0.1, inputmode: "decimal", value: 0.8 });
   const seed = el("input", { type: "number", step: 1, inputmode: "numeric", value: 1 });
   model.addEventListener("change", () => { tokens.value = schemeOf().tokens_for_one_segment; });
   const bits = schemeOf().settings.scheme.message_bits;
@@ -87,11 +87,15 @@ function read(models, text) {
       const body = { model: model.value, text: text.value, return_marks: true };
       const request = { method: "POST", path: "/v1/watermark/decode", body };
       const { answer, elapsed } = await ask(request, signal);
-      show(...reading(text.value, answer.results[0]), explanation(answer, elapsed), requestFold(request));
-      say(VERDICTS[/** @type {keyof VERDICTS} */ (answer.results[0].verdict)]);
+      const [told] = answer.results;
+      show(...reading(text.value, told), explanation(answer, elapsed), requestFold(request));
+      say(`${told.tokens} tokens read: ${verdictOf(told).toLowerCase()}.`);
     },
   });
 }
+
+/** @param {Json} told */
+const verdictOf = (told) => VERDICTS[/** @type {keyof VERDICTS} */ (told.verdict)];
 
 /** @param {string} text @param {Json} told */
 function reading(text, told) {
@@ -105,7 +109,7 @@ function reading(text, told) {
   const segments = told.segments.map((/** @type {Json} */ one, /** @type {number} */ at) =>
     [at + 1, one.message, `${one.count} of ${one.unique_tokens}`, figure(one.p_value, 3), figure(one.power, 3)]);
   return [
-    el("p", { class: `verdict ${told.verdict}` }, VERDICTS[/** @type {keyof VERDICTS} */ (told.verdict)],
+    el("p", { class: `verdict ${told.verdict}` }, verdictOf(told),
       told.message === null ? null : el("span", {}, ` with message ${told.message}`)),
     facts([
       ["p-value", `${figure(told.p_value, 3)}; unmarked texts are called marked at ${figure(told.level, 3)}`],
