@@ -157,6 +157,18 @@ def _mounts(objects: list[Object]) -> Iterator[str]:
             yield f"{_name(deployment)}: volume {name} is {what}"
 
 
+def _room(objects: list[Object]) -> Iterator[str]:
+    """Full volumes do not get the pod evicted: the limit of its disk covers them."""
+    for deployment in of_kind(objects, "Deployment"):
+        empty = [volume["emptyDir"] for volume in _pod(deployment).get("volumes", []) if volume.get("emptyDir")]
+        volumes = sum(quantity(one.get("sizeLimit", 0)) for one in empty if one.get("medium") != "Memory")
+        given = [c.get("resources", {}).get("limits", {}) for c in _pod(deployment)["containers"]]
+        limits = [quantity(one["ephemeral-storage"]) for one in given if "ephemeral-storage" in one]
+        if limits and sum(limits) < volumes:
+            mib = [round(number / 2**20) for number in (volumes, sum(limits))]
+            yield f"{_name(deployment)}: its volumes hold {mib[0]} MiB, its limit of ephemeral-storage is {mib[1]} MiB"
+
+
 def _hardened(objects: list[Object]) -> Iterator[str]:
     for deployment in of_kind(objects, "Deployment"):
         pod = _pod(deployment)
@@ -207,5 +219,5 @@ def _drains(objects: list[Object]) -> Iterator[str]:
 
 Rule = Callable[[list[Object]], Iterator[str]]
 _RULES: tuple[Rule, ...] = (
-    _ports, _selectors, _targets, _resources, _images, _mounts, _hardened, _companions, _drains,
+    _ports, _selectors, _targets, _resources, _images, _mounts, _room, _hardened, _companions, _drains,
 )  # fmt: skip

@@ -8,13 +8,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from export.errors import ExportError, OptionError
-from pressroom.k8s_checks import faults
+from pressroom.k8s_checks import faults, quantity
 from pressroom.k8s_values import Values
 
 Object = dict[str, Any]
@@ -89,6 +90,8 @@ def _family_patches(values: Values) -> list[Object]:
         for field, (kind, what) in _CHANGED.items():
             if (value := getattr(chosen, field)) is not None:
                 resources.setdefault(kind, {})[what] = value
+        if chosen.store:  # the pod's disk: the artifacts, and half a GiB for the other volumes and logs
+            resources.setdefault("limits", {})["ephemeral-storage"] = f"{ceil(quantity(chosen.store) / 2**20) + 512}Mi"
         pod: Object = {"containers": [{"name": "server", "resources": resources}]} if resources else {}
         if chosen.store:
             pod["volumes"] = [{"name": "store", "emptyDir": {"sizeLimit": chosen.store}}]

@@ -51,7 +51,7 @@ def test_names_images_models_and_keys_are_filled_in() -> None:
     assert (server["image"], copier["image"]) == (f"registry.test/p@{DIGEST}", "registry.test:5000/a:7")
     assert deployment["spec"]["replicas"] == 3
     assert server["resources"]["requests"] | server["resources"]["limits"] == {
-        "cpu": "2", "memory": "1Gi", "ephemeral-storage": "512Mi",
+        "cpu": "2", "memory": "1Gi", "ephemeral-storage": "3584Mi",
     }  # fmt: skip
     assert server["resources"]["requests"]["memory"] == "500Mi"
     volumes = {volume["name"]: volume for volume in pod["volumes"]}

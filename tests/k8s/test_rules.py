@@ -61,6 +61,10 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "no policy": (lambda o: drop(o, "NetworkPolicy"), "no NetworkPolicy covers"),
     "no spread": (lambda o: pod(o).pop("topologySpreadConstraints"), "not spread over nodes"),
     "volume": (lambda o: pod(o)["volumes"].pop(), "mounted and not there"),
+    "volume above the disk": (
+        lambda o: pod(o)["volumes"][0].update(emptyDir={"sizeLimit": "2Gi"}),
+        "its volumes hold 2240 MiB, its limit of ephemeral-storage is 1536 MiB",
+    ),
     "mount": (lambda o: server(o)["volumeMounts"].pop(), "never mounted"),
     "grace": (lambda o: pod(o).update(terminationGracePeriodSeconds=30), "is killed after 30 s, while 40 s may"),
     "longer requests": (lambda o: settings(o).update(PRESSROOM_REQUEST_TIMEOUT_MS="60000"), "while 85 s may"),
