@@ -104,7 +104,7 @@ def test_a_request_from_a_file_is_sent(server: LiveServer, bench, tmp_path):
     file.write_text(
         json.dumps({"inputs": [{"name": "history", "datatype": "FP32", "shape": [1, 96, 7], "data": data}]})
     )
-    status, (one,), error = bench(server.url, "--model", MODEL, "--input", str(file))
+    status, (one,), _ = bench(server.url, "--model", MODEL, "--input", str(file))
     assert (status, one["wire"]) == (0, "oip-json"), one
 
 
@@ -127,7 +127,7 @@ def test_misuse_and_a_refused_first_request_say_what_was_wrong(server: LiveServe
 
 
 def test_the_servers_own_example_is_the_native_request(server: LiveServer, bench):
-    status, (one,), error = bench(server.url, "--model", MODEL)
+    status, (one,), _ = bench(server.url, "--model", MODEL)
     assert (status, one["wire"]) == (0, "native"), one
 
 
