@@ -100,7 +100,7 @@ def test_rows_of_random_tensors_reach_the_model(server: LiveServer, bench):
 
 def test_a_request_from_a_file_is_sent(server: LiveServer, bench, tmp_path):
     file = tmp_path / "request.json"
-    data = np.zeros((1, 96, 7)).ravel().tolist()
+    data = np.random.default_rng(0).standard_normal(96 * 7).tolist()
     file.write_text(
         json.dumps({"inputs": [{"name": "history", "datatype": "FP32", "shape": [1, 96, 7], "data": data}]})
     )
