@@ -51,9 +51,10 @@ class Intervals:
         self._metrics = CoverageMetrics(self.name, self.version, aci.LEVELS, self._gauges)
 
     def retire(self) -> None:
-        """No longer served."""
+        """No longer served. The gauges read this object: let go of them, or both wait for the collector."""
         if self._metrics is not None:
             self._metrics.retire()
+            self._metrics = None
 
     def read(self, levels: Any, method: Any) -> Wish | None:
         """The wish of a request's fields `levels` and `interval`. Raises InputError."""
