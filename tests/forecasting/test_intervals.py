@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from models.forecasting.conformal import (
 from models.forecasting.drift import reference
 from models.forecasting.frequency import Frequency
 from services.core.metrics import write_all
+from services.forecast_intervals import Intervals
 from services.forecast_memory import Memory
 from services.forecast_metrics import WINDOWS
 
@@ -403,3 +406,17 @@ def test_conformal_refuses_levels_it_does_not_hold() -> None:
         conformal().quantile(101)
     with pytest.raises(ValueError, match="ascend to 100"):
         Conformal((50, 80), np.ones((2, 1, 1), np.float32), np.ones(1), 1, 100)
+
+
+def test_a_retired_version_is_freed_without_the_collector() -> None:
+    """The collector of a server comes by seldom, and a reload must not leave the old calibration behind meanwhile."""
+    intervals = Intervals("line", "7", conformal(), Memory())
+    intervals.announce()
+    gone = weakref.ref(intervals)
+    gc.disable()
+    try:
+        intervals.retire()
+        del intervals
+        assert gone() is None
+    finally:
+        gc.enable()
