@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from typing import cast
 
 import grpc
 import hpack
@@ -48,6 +49,7 @@ class Http2Line(asyncio.Protocol):
         encoder = hpack.Encoder()
         self._first, self._later = encoder.encode(fields), encoder.encode(fields)
         self._answered: Answered | None = None
+        self._transport: asyncio.Transport | None = None
         self.usable = False
 
     async def open(self) -> None:
@@ -58,14 +60,16 @@ class Http2Line(asyncio.Protocol):
         self._stream, self._block, self._taken = -1, self._first, 0
         self._window, self._initial, self._largest = frames.INITIAL_WINDOW, frames.INITIAL_WINDOW, 2**14
         self._settled: asyncio.Future[None] = loop.create_future()
-        transport, _ = await loop.create_connection(lambda: self, *self._where)
-        self._transport: asyncio.Transport = transport
-        settings = b"".join(struct.pack(">HI", key, value) for key, value in _SETTINGS.items())
-        more = frames.window_update(0, frames.LARGEST_WINDOW - frames.INITIAL_WINDOW)
-        transport.write(frames.PREFACE + frames.frame(frames.SETTINGS, 0, 0, settings) + more)
+        await loop.create_connection(lambda: self, *self._where)
         async with asyncio.timeout(OPEN_SECONDS):
             await self._settled
         self.usable = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        settings = b"".join(struct.pack(">HI", key, value) for key, value in _SETTINGS.items())
+        more = frames.window_update(0, frames.LARGEST_WINDOW - frames.INITIAL_WINDOW)
+        self._transport.write(frames.PREFACE + frames.frame(frames.SETTINGS, 0, 0, settings) + more)
 
     def ask(self, request: bytes, answered: Answered) -> None:
         """Send a message made by `grpc_message`; `answered` is called once, from the event loop."""
@@ -83,8 +87,12 @@ class Http2Line(asyncio.Protocol):
     def close(self) -> None:
         """Drop the connection; a call on its way is not answered any more."""
         self.usable, self._answered = False, None
-        if hasattr(self, "_transport"):
+        if self._transport is not None:
             self._transport.abort()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
 
     def _send(self, parts: list[bytes | memoryview]) -> None:
         """As much of the message as the windows allow, behind `parts`."""
@@ -95,7 +103,7 @@ class Http2Line(asyncio.Protocol):
             flags = 0 if self._left else frames.END_STREAM
             parts += (frames.header(frames.DATA, flags, self._stream, size), part)
         if parts:
-            self._transport.write(b"".join(parts))
+            self._write(b"".join(parts))
 
     def data_received(self, data: bytes) -> None:
         for kind, flags, stream, payload in self._reader.feed(data):
@@ -109,7 +117,7 @@ class Http2Line(asyncio.Protocol):
     def _take(self, stream: int, flags: int, payload: bytes) -> None:
         self._taken += len(payload) + FRAME_HEADER
         if self._taken > _REPLENISH:
-            self._transport.write(frames.window_update(0, self._taken))
+            self._write(frames.window_update(0, self._taken))
             self._taken = 0
         if stream == self._stream:
             self._message.append(frames.without_padding(flags, payload))
@@ -134,11 +142,11 @@ class Http2Line(asyncio.Protocol):
             told = frames.read_settings(payload)
             self._initial = told.get(frames.Setting.INITIAL_WINDOW_SIZE, self._initial)
             self._largest = told.get(frames.Setting.MAX_FRAME_SIZE, self._largest)
-            self._transport.write(frames.frame(frames.SETTINGS, frames.ACK, 0, b""))
+            self._write(frames.frame(frames.SETTINGS, frames.ACK, 0, b""))
             if not self._settled.done():
                 self._settled.set_result(None)
         elif kind == frames.PING and not flags & frames.ACK:
-            self._transport.write(frames.frame(frames.PING, frames.ACK, 0, payload))
+            self._write(frames.frame(frames.PING, frames.ACK, 0, payload))
         elif kind == frames.WINDOW_UPDATE:
             self._widen(stream, int.from_bytes(payload, "big"))
         elif kind == frames.RST_STREAM and stream == self._stream:

@@ -35,7 +35,7 @@ def main(
     seconds: Annotated[float, typer.Option(min=0.05, help="Length of a measured window.")] = 2.0,
     quick: Annotated[bool, typer.Option(help="One round of short windows: is it alive, roughly how fast.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
-    write_docs: Annotated[bool, typer.Option(help="Write docs/benchmarks.md.")] = False,
+    write_docs: Annotated[bool, typer.Option(help="Write docs/serving-benchmarks.md.")] = False,
 ) -> None:
     """Measure the served forecasters beside onnxruntime in this process."""
     use_own_store()
@@ -117,7 +117,8 @@ def _report(plan: Plan, campaign: Campaign, json_file: Path | None, write_docs: 
     if json_file is not None:
         json_file.write_text(json.dumps(tables.document(plan, campaign, found), indent=2) + "\n")
     if write_docs:
-        write_page("benchmarks.md", "python -m benchmarks.serving --write-docs", tables.sections(plan, campaign, found))
+        sections = tables.sections(plan, campaign, found)
+        write_page("serving-benchmarks.md", "python -m benchmarks.serving --write-docs", sections)
     return all(verdict.holds for verdict in found)
 
 

@@ -124,7 +124,7 @@ def company(numbers: Mapping[Any, Mapping[str, float]]) -> str:
 
 
 def sections(plan: Plan, campaign: Campaign, found: Sequence[Verdict]) -> list[str]:
-    """The page docs/benchmarks.md."""
+    """The page docs/serving-benchmarks.md."""
     numbers = summary(campaign)
     head = f"""# Serving benchmarks
 

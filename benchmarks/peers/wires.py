@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from google.protobuf.message import DecodeError
 
 from benchmarks.load import Prepare, Prepared, Shot
 from benchmarks.peers.subjects import Array, Rows, Subject
@@ -136,7 +137,7 @@ def is_right(wire: Wire, answer: Outcome, subject: Subject, index: int) -> bool:
     """Whether an answer is what the graph gives in this process, to float32's precision at another batch size."""
     try:
         found = wire.read(answer)
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, DecodeError):
         return False
     expected = subject.answer(index)
     return found.shape == expected.shape and bool(np.allclose(found, expected, rtol=RTOL, atol=ATOL))

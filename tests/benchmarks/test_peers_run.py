@@ -1,0 +1,139 @@
+"""A run against servers that are honest, that answer wrongly, that refuse, and that never start."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.cpu import descendants, process_cpu_seconds
+from benchmarks.environments import PeerMissing
+from benchmarks.load import LoadGenerator
+from benchmarks.peers import campaign as runs
+from benchmarks.peers import subjects
+from benchmarks.peers.campaign import Campaign, Cell, Load, Plan
+from benchmarks.peers.contenders import Contender
+from benchmarks.peers.processes import served
+from benchmarks.peers.subjects import Subject
+from benchmarks.peers.wires import Requests
+
+PROGRAM = Path(__file__).with_name("lying_server.py")
+
+
+def _contender(manner: str) -> Contender:
+    return Contender(
+        manner, manner, ("bytes",), (), lambda python, port, grpc_port: [sys.executable, str(PROGRAM), manner]
+    )
+
+
+@pytest.fixture
+def subject(tmp_path, monkeypatch):
+    """x -> x + 1 on rows of four numbers."""
+    monkeypatch.setattr(subjects, "FOLDER", tmp_path)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy"]
+    one = numpy_helper.from_array(np.ones(1, np.float32), "one")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "one"], ["y"])], "add", ends[:1], ends[1:], [one])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "add.onnx"
+    )
+    x = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    made = Subject("add", "x + 1", tmp_path / "add.onnx", {"x": x}, {"y": x + 1})
+    made.write()
+    return made
+
+
+@pytest.fixture
+def measured(subject, monkeypatch):
+    """A run of all three manners, one closed and one open loop, twice."""
+    manners = ("honest", "wrong", "refusing")
+    monkeypatch.setattr(runs, "CONTENDERS", {manner: _contender(manner) for manner in manners})
+    plan = Plan(subjects=["add"], contenders=manners, clients=(3,), shares=(0.1,), rounds=2, seconds=0.2, warm=0.1)
+    run = Campaign(plan, {manner: Path(sys.executable) for manner in manners})
+    ticks = []
+    with LoadGenerator(Requests({"add": subject.inputs})) as generator:
+        run.run(subject, generator, lambda what, done: ticks.append(done))
+    return run, ticks
+
+
+def test_wrong_and_refused_answers_are_counted_and_named(measured):
+    run, ticks = measured
+    assert run.missing == {}
+    assert sum(ticks) == 12  # 3 servers, 2 loads, 2 rounds
+
+    def results(manner):
+        return [one for cell, found in run.results.items() if cell.contender == manner for one in found]
+
+    for one in results("honest"):
+        assert (one.failed, one.wrong) == (0, 0)
+        assert one.checked > 0
+        assert one.cpu_ms > 0
+        assert 0 < one.p50_ms <= one.p99_ms
+    assert all(one.failed == 0 for one in results("wrong"))
+    closed = run.results[Cell("add", "wrong", "bytes", Load(clients=3))]
+    for one in closed:
+        assert one.wrong == pytest.approx(one.checked / 4, rel=0.5)
+    assert all(one.failed > 0 and one.wrong == 0 for one in results("refusing"))
+    assert {failure.partition(":")[0].split()[1] for failure in run.failures} == {"wrong", "refusing"}
+    assert any("429" in failure for failure in run.failures)
+    assert run.memory.keys() == {("add", "honest"), ("add", "wrong"), ("add", "refusing")}
+    assert all(5 < mib < 200 for mib in run.memory.values())
+
+
+def test_an_open_loop_asks_at_its_share_of_the_closed_loops_rate(measured):
+    run, _ = measured
+    closed, opened = (run.results[Cell("add", "honest", "bytes", load)] for load in (Load(clients=3), Load(share=0.1)))
+    for first, second in zip(closed[:1], opened[:1], strict=True):
+        assert second.requests_per_s == pytest.approx(0.1 * first.requests_per_s, rel=0.5)
+
+
+def test_a_paused_server_uses_no_cpu_and_goes_on_afterwards(subject):
+    with served(_contender("honest"), Path(sys.executable), subject) as running:
+        running.pause()
+        used = process_cpu_seconds(running.pid)
+        with LoadGenerator(Requests({"add": subject.inputs})) as generator:
+            taken = generator.take(_shot(running, seconds=0.1))
+            assert taken.answers == 0
+            assert process_cpu_seconds(running.pid) == used
+            running.resume()
+            assert generator.take(_shot(running, seconds=0.1)).answers > 0
+
+
+def _shot(running, seconds):
+    return runs.Shot(
+        wire="bytes",
+        model="add",
+        host="127.0.0.1",
+        port=running.port,
+        pid=running.pid,
+        clients=1,
+        warm=0,
+        seconds=seconds,
+    )
+
+
+def test_a_server_that_ends_at_once_is_missing_with_its_last_words(subject):
+    broken = Contender(
+        "broken", "broken", ("bytes",), (), lambda *_: [sys.executable, "-c", "raise SystemExit('no luck')"]
+    )
+    with (
+        pytest.raises(PeerMissing, match="broken did not answer: no luck"),
+        served(broken, Path(sys.executable), subject),
+    ):
+        pytest.fail("it never ran")
+
+
+def test_nothing_of_a_server_is_left(subject):
+    nested = (
+        f"import subprocess, sys; subprocess.run([sys.executable, {str(PROGRAM)!r}, 'honest'], start_new_session=True)"
+    )
+    supervised = Contender("nested", "nested", ("bytes",), (), lambda *_: [sys.executable, "-c", nested])
+    with served(supervised, Path(sys.executable), subject) as running:
+        below = descendants(running.pid)
+        assert len(below) == 1
+    for pid in (running.pid, *below):
+        with pytest.raises(OSError, match="Invalid argument"):
+            process_cpu_seconds(pid)
