@@ -45,12 +45,15 @@ class Layout:
 
 def read_histories(file: Path, layout: Layout) -> dict[str, pd.DataFrame]:
     """The series of a file as wide frames by id; one without a name is called by the file's stem."""
+    import pandas as pd
     from pressroom_client import UsageError, from_long
 
-    frame = read_table(file)
+    frame = _read(file)
     if layout.id is None and layout.variable is None:
-        wide = frame if layout.time is None else _indexed(frame, layout.time, file.name)
+        wide = _timed(frame) if layout.time is None else _indexed(frame, layout.time, file.name)
         return {file.stem: choose(wide, layout.columns, file.name)}
+    if isinstance(frame.index, pd.DatetimeIndex):
+        frame = frame.reset_index(names=str(frame.index.name or "ds"))
     time = layout.time or next((name for name in TIME_COLUMNS if name in frame.columns), "ds")
     try:
         found = from_long(frame, id=layout.id, time=time, variable=layout.variable, value=layout.value)
@@ -60,7 +63,11 @@ def read_histories(file: Path, layout: Layout) -> dict[str, pd.DataFrame]:
 
 
 def read_table(file: Path) -> pd.DataFrame:
-    """A csv or parquet file, its time column as the client knows it: `date`, `timestamp`, or the index."""
+    """A wide csv or parquet file, its time column as the client knows it: `date`, `timestamp`, or the index."""
+    return _timed(_read(file))
+
+
+def _read(file: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
@@ -74,6 +81,14 @@ def read_table(file: Path) -> pd.DataFrame:
         ) from None
     if frame.empty:
         raise typer.BadParameter(f"{file.name} holds no rows", param_hint="FILE")
+    if frame.shape[1] == 1 and ";" in str(frame.columns[0]):
+        raise typer.BadParameter(f"{file.name} separates columns by semicolons, not commas", param_hint="FILE")
+    return frame
+
+
+def _timed(frame: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
     first = frame.columns[0]
     named = any(name in frame.columns for name in TIME_COLUMNS) or isinstance(frame.index, pd.DatetimeIndex)
     return frame if named or pd.api.types.is_numeric_dtype(frame[first]) else frame.set_index(first)
@@ -83,8 +98,9 @@ PYARROW = "parquet needs pyarrow: pip install pyarrow"
 
 
 def choose(frame: pd.DataFrame, columns: str | None, file: str) -> pd.DataFrame:
-    """The columns to send, time among them."""
+    """The columns to send, time among them; a column of numbers with something else in it is refused by place."""
     if columns is None:
+        _check_numbers(frame, file)
         return frame
     wanted = names(columns)
     if missing := [name for name in wanted if name not in frame.columns]:
@@ -92,7 +108,24 @@ def choose(frame: pd.DataFrame, columns: str | None, file: str) -> pd.DataFrame:
             f"{file} has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}", param_hint="--columns"
         )
     time = [name for name in TIME_COLUMNS if name in frame.columns and name not in wanted]
-    return frame[[*time, *wanted]]
+    chosen = frame[[*time, *wanted]]
+    _check_numbers(chosen, file)
+    return chosen
+
+
+def _check_numbers(frame: pd.DataFrame, file: str) -> None:
+    """One '-' makes text of a whole column; the server could only say that its first value is text."""
+    import pandas as pd
+
+    for name in [name for name in frame.columns if name not in TIME_COLUMNS]:
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column):
+            continue
+        fault = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+        if fault.any() and fault.mean() < 0.5:
+            row = int(fault.to_numpy().argmax())
+            message = f"{file}: column {name} has {column.iloc[row]!r} in row {row} (from 0), which is no number"
+            raise typer.BadParameter(message, param_hint="FILE")
 
 
 def in_zone(frame: pd.DataFrame, zone: str | None) -> pd.DataFrame | History:
@@ -136,8 +169,13 @@ def write_table(frame: pd.DataFrame, out: Path, option: str = "--out") -> None:
 
 
 def _indexed(frame: Any, time: str, file: str) -> pd.DataFrame:
+    import pandas as pd
+
     flat = frame.reset_index() if time not in frame.columns else frame
     if time not in flat.columns:
         raise typer.BadParameter(f"{file} has no column {time!r}", param_hint="--time-column")
+    if pd.api.types.is_numeric_dtype(flat[time]):  # epoch seconds: an index of numbers is taken for no time at all
+        renamed: pd.DataFrame = flat.rename(columns={time: TIME_COLUMNS[1]})
+        return renamed
     indexed: pd.DataFrame = flat.set_index(time)
     return indexed

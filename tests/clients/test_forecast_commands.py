@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +119,55 @@ def test_a_parquet_file_s_own_missing_values_are_sent_as_missing(wide: Path) -> 
         (series,) = json.loads(behaviour.seen[-1].body)["series"]
     assert done.exit_code == 0, done.output
     assert series["values"]["b"][-2:] == [None, 78]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("order", [["ds", "unique_id", "a"], ["unique_id", "ds", "a"]])
+def test_a_long_file_may_begin_with_its_time_or_its_names(
+    url: str, tmp_path: Path, order: list[str], ending: str
+) -> None:
+    hours = pd.date_range("2026-01-05", periods=9, freq="h")
+    starts = {"n": 0, "s": 50}
+    parts = [pd.DataFrame({"unique_id": n, "ds": hours, "a": at + np.arange(9.0)}) for n, at in starts.items()]
+    long = pd.concat(parts)[order]
+    file = tmp_path / f"long.{ending}"
+    long.to_csv(file, index=False) if ending == "csv" else long.to_parquet(file, index=False)
+    done = run(url, "forecast", file, "--id-column", "unique_id", "--json")
+    assert done.exit_code == 0, done.output
+    found = {one["id"]: (one["timestamps"][0], one["values"]["a"][0]) for one in json.loads(done.output)["series"]}
+    assert found == {"n": ("2026-01-05 09:00:00", 9.0), "s": ("2026-01-05 09:00:00", 59.0)}
+
+
+def test_a_parquet_file_of_several_series_may_keep_time_in_its_index(url: str, wide: Path) -> None:
+    long = pd.read_csv(wide.with_name("long.csv"), parse_dates=["date"], index_col="date")
+    long.to_parquet(wide.with_name("long.parquet"))
+    done = run(url, "forecast", wide.with_name("long.parquet"), "--id-column", "id", "--json")
+    assert done.exit_code == 0, done.output
+    assert [one["values"]["a"][0] for one in json.loads(done.output)["series"]] == [40, 30]
+
+
+def test_epoch_seconds_in_a_named_column_are_time(url: str, wide: Path) -> None:
+    frame = pd.read_csv(wide)
+    frame["date"] = 1_767_571_200 + 3600 * np.arange(40)
+    frame.rename(columns={"date": "at"}).to_csv(wide, index=False)
+    done = run(url, "forecast", wide, "--time-column", "at", "--json")
+    assert done.exit_code == 0, done.output
+    (one,) = json.loads(done.output)["series"]
+    assert one["timestamps"][0] == "2026-01-06 16:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace(",7.0,", ",-,", 1), "column a has '-' in row 7"),
+        (lambda text: text.replace(",", ";"), "by semicolons"),
+    ],
+    ids=["a dash among numbers", "semicolons"],
+)
+def test_a_csv_that_is_nearly_right_is_refused_by_place(
+    url: str, wide: Path, change: Callable[[str], str], says: str
+) -> None:
+    wide.write_text(change(wide.read_text()))
+    done = run(url, "forecast", wide)
+    assert done.exit_code == 2
+    assert says in done.output

@@ -23,4 +23,4 @@ def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     yield make
     for one in made:
         one.model.retire()
-        one.model.batcher._thread.shutdown()
+        one.model.batcher._thread.stop()

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from persistence import Line8, spec_of
-from pressroom_client import History, from_long
+from pressroom_client import History, UsageError, from_long
 
 from models.errors import InputError
 
@@ -257,3 +257,18 @@ async def test_a_molten_frame_has_its_variates_in_rows(line: Make) -> None:
     pd.testing.assert_frame_equal(wide, rising(), check_names=False, check_freq=False, check_index_type=False)
     (forecast,) = await line().ask(wide)
     np.testing.assert_allclose(forecast.values["b"], [-16, -18, -20, -22])
+
+
+async def test_epoch_seconds_of_a_long_frame_are_time_and_a_count_is_none(line: Make) -> None:
+    table = rising(range(8)).rename_axis("ds").reset_index().assign(unique_id="x")
+    (counted,) = await line().ask(from_long(table))
+    assert counted.timestamps is None
+    (timed,) = await line().ask(from_long(table.assign(ds=1_767_571_200 + 3600 * table["ds"])))
+    assert str(timed.to_frame().index[0]) == "2026-01-05 08:00:00+00:00"
+    np.testing.assert_allclose(timed.values["a"], [8, 9, 10, 11])
+
+
+def test_a_row_of_a_long_frame_without_a_name_is_not_left_out() -> None:
+    table = rising().rename_axis("ds").reset_index().assign(unique_id=["x"] * 5 + [None] + ["x"] * 2)
+    with pytest.raises(UsageError, match="row 5 has no unique_id"):
+        from_long(table)
