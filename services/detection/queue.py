@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ class ImageQueue:
     """The queue of one model's images. Images of one size share a pass, and their boxes one RoIAlign call."""
 
     def __init__(self, engine: Engine, policy: BatchPolicy, observer: BatchObserver) -> None:
-        self._engine = engine
-        self._batcher = Batcher(self._run, policy, observer)
+        # not a method of ours: model and batcher would hold each other, and an unloaded model would stay in memory
+        self._batcher = Batcher(partial(_run, engine), policy, observer)
 
     async def look(self, pixels: Array, wanted: Wanted, call: Call) -> Seen:
         """pixels float32 [3, S, S]. Raises what the batcher raises."""
@@ -38,11 +39,12 @@ class ImageQueue:
         """Finish accepted work and stop."""
         await self._batcher.close()
 
-    def _run(self, tensors: Tensors) -> Tensors:
-        if "whole" in tensors:
-            return {"embedding": self._engine.classify(tensors["whole"])}
-        found = self._engine.look(tensors["pixels"], list(tensors["wanted"]))
-        return {"seen": np.concatenate([_boxed(one) for one in found])}
+
+def _run(engine: Engine, tensors: Tensors) -> Tensors:
+    if "whole" in tensors:
+        return {"embedding": engine.classify(tensors["whole"])}
+    found = engine.look(tensors["pixels"], list(tensors["wanted"]))
+    return {"seen": np.concatenate([_boxed(one) for one in found])}
 
 
 def _boxed(item: Any) -> npt.NDArray[np.object_]:
