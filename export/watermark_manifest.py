@@ -95,7 +95,8 @@ class WatermarkFacts:
         one = self.scheme
         return [
             f"generate: the language model {self.generator.tag}; from the answer's token {one.window + 1} on, tokens "
-            f"that are unavailable to the message lose {one.delta:g} logits, among the {one.top_k} likeliest",
+            f"that are unavailable to the message lose {one.delta:g} logits, among the {one.top_k} likeliest, and "
+            f"so do those more than {one.reach:g} logits below the likeliest (0: none)",
             f"{one.message_bits} bits take {one.tokens_needed(1)} tokens; longer messages follow segment by segment",
             f"read: text to tokens; of all {1 << one.message_bits} messages of a segment, the one to which most of the "
             "different pairs of neighbours were available; p-value of the best of them",

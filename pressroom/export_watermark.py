@@ -34,6 +34,10 @@ Delta = Annotated[float | None, typer.Option(help="How far unavailable tokens ar
 Window = Annotated[int | None, typer.Option(help="Tokens of an answer before the first marked one. Default: 1.")]
 Permutations = Annotated[int | None, typer.Option(help="Of the vocabulary at each position. Default: 100.")]
 TopK = Annotated[int | None, typer.Option(help="Likeliest tokens that are marked; 0: all. Default: 1000.")]
+Reach = Annotated[
+    float | None,
+    typer.Option(help="Logits below the likeliest token within which available ones are spared; 0: all. Default: 6."),
+]
 Parity = Annotated[int | None, typer.Option(help="Segments added for error correction. Default: 0.")]
 Level = Annotated[float | None, typer.Option(help="Declared rate of unmarked texts called marked. Default: 0.01.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
@@ -50,6 +54,7 @@ def watermark(
     window: Window = None,
     permutations: Permutations = None,
     top_k: TopK = None,
+    reach: Reach = None,
     parity: Parity = None,
     level: Level = None,
     as_json: AsJson = False,
@@ -62,6 +67,7 @@ def watermark(
         "window": window,
         "permutations": permutations,
         "top_k": top_k,
+        "reach": reach,
         "parity": parity,
         "level": level,
     }

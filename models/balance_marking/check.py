@@ -71,7 +71,7 @@ class Evidence:
         terms = [term for votes in self.votes for term in votes.terms()]
         distribution, level = count_distribution(terms), self.decoder.level
         smoothed = smoothed_p_value(distribution, count, among, self.share)
-        seen = power(terms, self.decoder.partition.config.delta, among, level)
+        seen = power(terms, self.decoder.partition.config.lean, among, level)
         attainable = p_value(distribution, len(distribution) - 1, among)
         return Check(
             count=count,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 MOST_BITS = 20  # a segment's messages are all counted: 2^20 int32 counts are 4 MB
+FELT = 0.6  # of delta, in a language model's text: what it is sure of, no mark moves (docs/watermark.md, "Verdicts")
 ROUNDING = 1e-9  # 20 bits of 0.35 tokens are 7 tokens, whatever float arithmetic says
 
 
@@ -26,7 +27,12 @@ class MarkingError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class MarkingConfig:
-    """The paper's hyper-parameters; encoder and decoder need the same ones, `delta` and `top_k` excepted."""
+    """The paper's hyper-parameters; encoder and decoder need the same ones, `delta`, `top_k` and `reach`
+    excepted.
+
+    `reach` is ours. Where the likeliest tokens are unavailable, all that is unlikely and available would take their
+    place: a mark that costs much quality. What is out of reach is held back with the unavailable ones instead.
+    """
 
     vocabulary: int  # tokens that are split, of the proxy where it has a tokenizer of its own, >= 2
     key: int  # secret; enters every hash of the text before a position
@@ -37,6 +43,7 @@ class MarkingConfig:
     hash_window: int = 1  # tokens before a position that enter its hash, >= 1
     permutations: int = 100  # of the vocabulary at each position, shared by all messages, 2 .. 65536
     top_k: int = 1000  # likeliest tokens that are marked; 0 = all
+    reach: float = 0.0  # logits below the likeliest token within which available ones are spared, >= 0; 0 = all are
 
     def __post_init__(self) -> None:
         self._at_least("vocabulary", 2)
@@ -51,6 +58,8 @@ class MarkingConfig:
             raise MarkingError("permutations", f"got {self.permutations}.", f"At most {1 << 16}.")
         if not math.isfinite(self.tokens_per_bit) or self.segment_tokens < 1:
             raise MarkingError("tokens_per_bit", f"got {self.tokens_per_bit}.", "A segment needs a token at least.")
+        if not (math.isfinite(self.reach) and self.reach >= 0):
+            raise MarkingError("reach", f"got {self.reach}.", "Give a finite number >= 0.")
         if not (math.isfinite(self.delta) and self.delta >= 0):
             raise MarkingError("delta", f"got {self.delta}.", "Give a finite number >= 0.")
 
@@ -58,6 +67,11 @@ class MarkingConfig:
     def messages(self) -> int:
         """Different messages of one segment."""
         return 1 << self.message_bits
+
+    @property
+    def lean(self) -> float:
+        """Logit units by which available tokens may be expected to lead in a marked text."""
+        return FELT * self.delta
 
     @property
     def segment_tokens(self) -> int:

@@ -106,7 +106,7 @@ class Decoder:
         distribution, count = count_distribution(terms), best[0].count if best else 0
         at_most = p_value(distribution, count, looked_at)
         smoothed = smoothed_p_value(distribution, count, looked_at, even_share(ids, positions, config.key))
-        seen = power(terms, config.delta, looked_at, self.level) if looked_at else 0.0
+        seen = power(terms, config.lean, looked_at, self.level) if looked_at else 0.0
         attainable = p_value(distribution, len(distribution) - 1, looked_at)
         return SegmentReading(
             message=best[0].message if best else None,

@@ -48,11 +48,13 @@ class Marker:
         tokens = _likeliest(logits, config.top_k)
         asked = tokens if self.vocabulary_map is None else self.vocabulary_map[tokens]
         message = self.segments[config.segment_of(position, len(self.segments))]
-        available = self.partition.available(before, message, asked)
+        favoured = self.partition.available(before, message, asked)
+        if config.reach:
+            favoured &= logits[tokens] >= logits[tokens].max() - config.reach
         if self.partition.held_back:
-            logits[tokens[~available]] -= config.delta
+            logits[tokens[~favoured]] -= config.delta
         else:
-            logits[tokens[available]] += config.delta
+            logits[tokens[favoured]] += config.delta
 
     def embedded(self, tokens: int) -> int:
         """How many different segments stand in full in `tokens` generated tokens."""

@@ -33,6 +33,7 @@ class MarkingScheme:
     hash_window: int = 1
     permutations: int = 100
     top_k: int = 1000
+    reach: float = 6.0
     parity: int = 0
     level: float = 0.01
 

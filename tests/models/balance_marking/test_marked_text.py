@@ -118,6 +118,27 @@ def test_the_first_tokens_and_unlikely_ones_are_left_alone() -> None:
     assert (logits - later)[lowered] == pytest.approx(3.0)
 
 
+def test_what_is_much_less_likely_than_the_likeliest_gains_nothing() -> None:
+    logits = np.zeros(VOCABULARY, np.float32)
+    logits[:8], logits[8:16] = 9.0, 3.5
+    later = logits.copy()
+    Marker(balanced(PROXY, reach=6.0), (5,))([], [1, 2, 3], later)
+    available = PARTITION.available([1, 2, 3], 5, np.arange(VOCABULARY))
+    assert 0 < available[:16].sum() < 16
+    assert ((logits - later)[:16] == np.where(available[:16], 0.0, 3.0)).all()
+    assert (logits - later)[16:] == pytest.approx(3.0)
+    assert available[16:].any()
+
+
+def test_where_all_that_is_likely_is_unavailable_the_choice_stays_what_it_was() -> None:
+    unavailable = np.flatnonzero(~PARTITION.available([1, 2, 3], 5, np.arange(VOCABULARY)))
+    logits = np.zeros(VOCABULARY, np.float32)
+    logits[unavailable[:3]] = (8.0, 9.0, 7.5)
+    later = logits.copy()
+    Marker(balanced(PROXY, reach=6.0), (5,))([], [1, 2, 3], later)
+    assert logits - later == pytest.approx(3.0)
+
+
 @pytest.mark.parametrize("top_k", [1, 20, 900, 4999])
 def test_the_likeliest_tokens_are_the_likeliest_whatever_their_order(top_k: int) -> None:
     draw = np.random.default_rng(top_k)

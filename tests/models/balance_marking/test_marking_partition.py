@@ -164,6 +164,8 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
         ("tokens_per_bit", float("inf")),
         ("tokens_per_bit", float("nan")),
         ("delta", -1.0),
+        ("reach", -1.0),
+        ("reach", float("inf")),
         ("delta", float("nan")),
     ],
 )

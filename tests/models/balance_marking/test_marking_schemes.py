@@ -81,7 +81,7 @@ def test_one_expected_message_needs_far_fewer_tokens_than_any_message() -> None:
     assert decoder.read(ids).verdict != "marked"
     evidence = Evidence.of(decoder, ids, 1)
     found, other = evidence.check((400,)), evidence.check((401,))
-    assert (found.verdict, other.verdict) == ("marked", "not_marked")
+    assert (found.verdict, other.verdict) == ("marked", "inconclusive")  # too little text to exclude a mark
     assert found.count == naive_counts_of(partition, ids, 400)
     assert evidence.check((400,), among=50).p_value > found.p_value
 
