@@ -57,7 +57,7 @@ def main(
     with served(generator, SCHEME, others) as running:
         some = WRONG_KEYS[:2] if quick else WRONG_KEYS
         wrong = kept.part(WrongKeys, lambda: misread(running, recovery, some))
-    measured = Measured(_delta(), recovery, alarms, cost, wrong)
+    measured = Measured(*_strength(), recovery, alarms, cost, wrong)
     _report(measured, json_file, write_docs)
 
 
@@ -120,10 +120,12 @@ def _pressed(generator: str, fresh: bool) -> str:
     return press(WatermarkJob(generator=generator, name=SCHEME)).stored.tag
 
 
-def _delta() -> float:
+def _strength() -> tuple[float, float]:
+    """delta and reach of the scheme."""
     from export.artifact import open_artifact
 
-    return float(open_artifact(SCHEME).manifest.settings["scheme"]["delta"])
+    scheme = open_artifact(SCHEME).manifest.settings["scheme"]
+    return float(scheme["delta"]), float(scheme["reach"])
 
 
 if __name__ == "__main__":

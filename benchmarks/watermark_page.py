@@ -31,9 +31,10 @@ class Promise:
 
 @dataclass(frozen=True)
 class Measured:
-    """All of one run; delta: the scheme's."""
+    """All of one run; delta, reach: the scheme's."""
 
     delta: float
+    reach: float
     recovery: Recovery
     alarms: FalseAlarms
     cost: Cost
@@ -96,8 +97,8 @@ def page(measured: Measured) -> str:
     return "\n\n".join(
         [
             "### Messages come back",
-            f"{len(PROMPTS)} prompts, 200 tokens each, {_sampling()}, delta {measured.delta:g}, 20 bits "
-            "at random, seeds fixed; texts that end earlier are drawn again. All readings start from the text, so "
+            f"{len(PROMPTS)} prompts, 200 tokens each, {_sampling()}, delta {measured.delta:g}, reach {measured.reach:g}, "
+            "20 bits at random, seeds fixed; texts that end earlier are drawn again. All readings start from the text, so "
             "decoding and encoding again is part of each.",
             table(
                 [
@@ -107,8 +108,9 @@ def page(measured: Measured) -> str:
                 ],
                 rows,
             ),
-            f"Self-perplexity of the language model, {MORE} texts a prompt: {plain:.2f} unmarked, {marked:.2f} "
-            f"marked, ratio {measured.ratio:.2f}.",
+            f"Self-perplexity, {MORE} texts a prompt: {plain:.2f} unmarked, {marked:.2f} marked, ratio "
+            f"{measured.ratio:.2f}. It is exp of the mean, over all tokens after the prompt, of -log p under the "
+            "language model itself at temperature 1, whatever the text was drawn with.",
             "### Unmarked texts stay silent",
             table(["corpus", "texts", "too short", "called marked, declared 1 %"], corpora),
             f"Kolmogorov-Smirnov test of the {len(alarms.p_values)} p-values against an even distribution: "

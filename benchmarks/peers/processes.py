@@ -123,3 +123,14 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + STOP_SECONDS
+    while any(map(is_alive, below)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is more than an entry nobody has collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
