@@ -89,13 +89,7 @@ def _report(measured: Measured, json_file: Path | None, write_docs: bool) -> Non
     for verdict in verdicts:
         print(verdict.line())
     if json_file is not None:
-        parts = {
-            "recovery": measured.recovery,
-            "alarms": measured.alarms,
-            "cost": measured.cost,
-            "wrong": measured.wrong,
-        }
-        json_file.write_text(json.dumps({name: asdict(part) for name, part in parts.items()}, indent=1))
+        json_file.write_text(json.dumps(asdict(measured), indent=1))
     if write_docs:
         replace_measured(DOCS / "watermark.md", "watermark", page(measured))
     if not all(verdict.holds for verdict in verdicts):

@@ -97,9 +97,9 @@ def page(measured: Measured) -> str:
     return "\n\n".join(
         [
             "### Messages come back",
-            f"{len(PROMPTS)} prompts, 200 tokens each, {_sampling()}, delta {measured.delta:g}, reach {measured.reach:g}, "
-            "20 bits at random, seeds fixed; texts that end earlier are drawn again. All readings start from the text, so "
-            "decoding and encoding again is part of each.",
+            f"{len(PROMPTS)} prompts, 200 tokens each, {_sampling()}, delta {measured.delta:g}, reach "
+            f"{measured.reach:g}, 20 bits at random, seeds fixed; texts that end earlier are drawn again. All readings "
+            "start from the text, so decoding and encoding again is part of each.",
             table(
                 [
                     "what was done to the text",
