@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -146,15 +147,21 @@ class Repository:
 
     async def _carry_out(self, command: Command) -> ServedModel | None:
         async with self._changing:
-            if command.operation == "unload":
-                self._unload(command.name, command.version)
-                return None
-            model = await self._load(Wanted(command.name, command.version))
-            if command.canary_weight is not None:
-                self._traffic.set_canary(model.name, model.version, command.canary_weight)
-            if command.shadow_fraction is not None:
-                self._traffic.set_shadow(model.name, model.version, command.shadow_fraction)
-            return model
+            try:
+                return await self._change(command)
+            finally:
+                gc.collect()  # a model that left may hold itself in circles; by itself the collector comes by seldom
+
+    async def _change(self, command: Command) -> ServedModel | None:
+        if command.operation == "unload":
+            self._unload(command.name, command.version)
+            return None
+        model = await self._load(Wanted(command.name, command.version))
+        if command.canary_weight is not None:
+            self._traffic.set_canary(model.name, model.version, command.canary_weight)
+        if command.shadow_fraction is not None:
+            self._traffic.set_shadow(model.name, model.version, command.shadow_fraction)
+        return model
 
     async def _load(self, wanted: Wanted) -> ServedModel:
         """Open, warm up, announce, exchange. Raises ApiError (load_failed); what was served stays served."""
