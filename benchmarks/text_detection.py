@@ -25,13 +25,13 @@ from models.dna_gpt.detector import DetectorSpec
 OUT = ROOT / "out" / "text-detection"
 PAGE = DOCS / "text-detection.md"
 WHOLE = 400  # words of a text that one pass reads
-ASKED_WORDS, REGENERATIONS = 100, 5  # of the texts that are regenerated, which costs most:
-ONE_IN = {"human": 2, "smollm2": 3}  # of every author's texts
+ASKED_WORDS, REGENERATIONS = 100, 5  # of the texts that are regenerated, which costs most
+ASKED_ABOUT = ("human", "smollm2")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows of one pass over whole texts, and of regenerations of the first words of some."""
+    """Rows of one pass over whole texts, and of regenerations of the first words of ASKED_ABOUT's."""
 
     once: list[Row]
     asked: list[Row]
@@ -43,11 +43,7 @@ def measure(detector: str, parts: Sequence[str]) -> Measured:
     spec = DetectorSpec.from_settings(artifact.manifest.settings)
     texts = _texts(spec, parts)
     kept = OUT / f"scores-{artifact.digest[7:19]}.jsonl"
-    asked = [
-        text
-        for author, one_in in ONE_IN.items()
-        for text in [text for text in texts if text.author == author][::one_in]
-    ]
+    asked = [text for text in texts if text.author in ASKED_ABOUT]
     return Measured(
         once=score(artifact, [Task(text, WHOLE, 0) for text in texts], kept),
         asked=score(artifact, [Task(text, ASKED_WORDS, REGENERATIONS) for text in asked], kept),

@@ -135,6 +135,8 @@ def _print(campaign: Campaign, found: list[Verdict]) -> None:
         print(f"{subject}, {load}")
         print_table(tables.HEADINGS, tables.rows(cells, numbers))
         print()
+    print_table(tables.overview_headings(campaign), tables.overview_rows(campaign, numbers))
+    print()
     print_table(tables.MEMORY_HEADINGS + tuple(campaign.floors), tables.memory_rows(campaign))
     print()
     print_table(tables.FLOOR_HEADINGS, tables.floor_rows(campaign))

@@ -82,7 +82,7 @@ def _subject(name: str, title: str, graph: Path, inputs: Rows) -> Subject:
 
 
 def _forecaster(name: str, title: str) -> Subject:
-    """A bundled forecaster's graph, and windows of ETTh1's test rows as its artifact scales them."""
+    """The graph of a bundled forecaster on ETTh1, and windows of the test rows as its artifact scales them."""
     from benchmarks.local import local_model
     from benchmarks.windows import split_windows
     from export.artifact import open_artifact
@@ -91,10 +91,10 @@ def _forecaster(name: str, title: str) -> Subject:
     press_bundled()
     windows = split_windows()
     step = len(windows) // REQUESTS
-    inputs = local_model(name).tensors(windows, slice(0, step * REQUESTS, step))
-    artifact = open_artifact(name)
+    artifact = open_artifact(f"{name}-etth1")
+    inputs = local_model(artifact.manifest.name).tensors(windows, slice(0, step * REQUESTS, step))
     rows = {key: np.ascontiguousarray(tensor) for key, tensor in inputs.items()}
-    return _subject(f"graph-{name}", title, artifact.file(artifact.manifest.runtime.file), rows)
+    return _subject(f"{name}-graph", title, artifact.file(artifact.manifest.runtime.file), rows)
 
 
 def _regions() -> Subject:
@@ -137,8 +137,8 @@ def _mlp() -> Subject:
 
 
 SUBJECTS: dict[str, Callable[[], Subject]] = {
-    "itransformer": lambda: _forecaster("itransformer-etth1", "iTransformer, ETTh1"),
-    "card": lambda: _forecaster("card-etth1", "CARD, ETTh1"),
+    "itransformer": lambda: _forecaster("itransformer", "iTransformer, ETTh1"),
+    "card": lambda: _forecaster("card", "CARD, ETTh1"),
     "regions": _regions,
     "mlp": _mlp,
 }

@@ -64,6 +64,29 @@ def _row(cell: Cell, found: Mapping[str, float]) -> list[str]:
     ]
 
 
+def overview_headings(campaign: Campaign) -> list[str]:
+    return [f"{max(campaign.plan.clients)} clients: CPU ms a request, requests/s, p99 ms", *campaign.floors]
+
+
+def overview_rows(campaign: Campaign, numbers: Medians) -> list[list[str]]:
+    """Servers by models, each by the wire that cost it least, under the busiest closed loop."""
+    busiest = [cell for cell in numbers if cell.load.clients == max(campaign.plan.clients)]
+
+    def said(name: str, subject: str) -> str:
+        here = [numbers[cell] for cell in busiest if (cell.contender, cell.subject) == (name, subject)]
+        if not here:
+            return "-"
+        best = min(here, key=lambda one: one["cpu_ms"])
+        return f"{best['cpu_ms']:.3f}, {best['requests_per_s']:,.0f}, {best['p99_ms']:.1f}"
+
+    return [[_title(name), *(said(name, subject) for subject in campaign.floors)] for name in campaign.plan.contenders]
+
+
+def _title(name: str) -> str:
+    title = CONTENDERS[name].title
+    return f"**{title}**" if name == OURS else title
+
+
 def memory_rows(campaign: Campaign) -> list[list[str]]:
     """Servers by models: MiB."""
     names = [name for name in campaign.plan.contenders if any(one == name for _, one in campaign.memory)]
@@ -111,9 +134,11 @@ def sections(campaign: Campaign, found: Sequence[Verdict]) -> list[str]:
     plan, numbers = campaign.plan, summary(campaign)
     parts = [
         f"{_head(campaign)}\n\n{company(numbers)}",
+        table(overview_headings(campaign), overview_rows(campaign, numbers)),
+        f"![CPU a request of every server]({CHARTS['cpu']})",
+        f"![p99 of every server]({CHARTS['latency']})",
         "## Verdicts\n\n" + table(VERDICT_HEADINGS, verdict_rows(found)),
     ]
-    parts += [f"![{name}]({file})" for name, file in CHARTS.items()]
     for subject, load, cells in groups(campaign):
         parts.append(f"## {subject}, {_said(load, plan.clients)}\n\n{table(HEADINGS, rows(cells, numbers))}")
     parts.append(_memory(campaign))

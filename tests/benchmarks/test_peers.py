@@ -191,6 +191,9 @@ def test_the_page_has_every_load_what_is_missing_and_the_pins(tmp_path):
     for heading in ("mlp, 1 client", "mlp, 64 clients", "mlp, open loop at 50% of its own rate with 64 clients"):
         assert f"## {heading}\n\n| server |" in page
     assert "- not measured: ray, mlp: no wheel for this machine" in page
+    assert "| mosec | 0.200, 500, 2.0 |" in page
+    assert "| **Pressroom** | 0.500, 200, 2.0 |" in page
+    assert "| Ray Serve | - |" in page
     assert "| mosec | 90 |" in page
     assert "| Pressroom | 180 |" in page
     assert "mosec==" in page
