@@ -33,7 +33,7 @@ DRAIN_SECONDS = 10.0
 LATE_SECONDS = 2.0  # the same for a body whose deadline has passed
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # made for every request, and freezing costs more than making: treated as frozen
 class Response:
     """What a handler returns."""
 

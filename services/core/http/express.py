@@ -16,7 +16,7 @@ from services.core.call import Call, request_id_from
 from services.core.errors import ApiError
 from services.core.http.exchange import Response, headers_of, refusal, secret_of
 from services.core.http.routes import Params, Routes
-from services.core.http.turn import Headers, written_head
+from services.core.http.turn import CLOSE, Headers, written_headers, written_start
 from services.core.metrics import InFlight
 from services.core.oip.codec import HEADER_LENGTH, encode_response, layout_in
 from services.core.oip.direct import Caller, Direct, Form
@@ -145,11 +145,12 @@ class Ride(Direct):
     def _send(self, response: Response) -> None:
         wire = self._wire
         extra: Headers = [(name.encode(), value.encode()) for name, value in self._admission.headers.items()]
-        headers = headers_of(response, self.call.request_id, extra)
         if not self.keep_alive:
-            headers.append((b"connection", b"close"))
-        head = written_head(response.status, (*wire.server_state.default_headers, *headers))
-        wire.transport.write(head + response.body)
+            extra.append(CLOSE)
+        before = written_start(response.status, wire.server_state.default_headers)
+        wire.transport.write(
+            before + written_headers(headers_of(response, self.call.request_id, extra)) + response.body
+        )
         if not self.keep_alive:
             wire.transport.close()
         wire.on_response_complete()

@@ -6,13 +6,14 @@ uvicorn writes to the socket one by one. At thousands of requests a second that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 Headers = list[tuple[bytes, bytes]]
-_CLOSE = (b"connection", b"close")
+CLOSE = (b"connection", b"close")
 
 
 class Turn(RequestResponseCycle):
@@ -54,11 +55,11 @@ class Turn(RequestResponseCycle):
             await self.flow.drain()
         if self.disconnected:
             return
-        if _CLOSE in headers:
+        if CLOSE in headers:
             self.keep_alive = False
         elif not self.keep_alive:
-            headers = [*headers, _CLOSE]
-        head = written_head(status, (*self.default_headers, *headers))
+            headers = [*headers, CLOSE]
+        head = written_start(status, self.default_headers) + written_headers(headers)
         self.response_started = True
         self.transport.write(head if self.scope["method"] == "HEAD" else head + body)
         self._complete()
@@ -71,9 +72,19 @@ class Turn(RequestResponseCycle):
         self.on_response()
 
 
-def written_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Status line and headers of a response, with the empty line after them."""
-    lines = [STATUS_LINE[status]]
+def written_start(status: int, defaults: Headers) -> bytes:
+    """Status line, and the headers that are in every response: uvicorn makes a new list of them once a second."""
+    return _written_start(status, *defaults)
+
+
+@lru_cache(maxsize=16)
+def _written_start(status: int, *defaults: tuple[bytes, bytes]) -> bytes:
+    return STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in defaults])
+
+
+def written_headers(headers: Headers) -> bytes:
+    """The other headers, with the empty line after them."""
+    lines: list[bytes] = []
     for name, value in headers:
         lines += (name, b": ", value, b"\r\n")
     lines.append(b"\r\n")

@@ -130,11 +130,16 @@ def _from_base64(text: bytes) -> bytes:
 
 def status_fields(code: int, message: str, metadata: Iterable[tuple[str, str | bytes]]) -> bytes:
     """The block of trailers; after START, that of an answer without a message."""
-    fields = [_literal("grpc-status", str(code))]
+    fields = [_status(code)]
     if message:
         fields.append(_literal("grpc-message", quote(message, safe=" !#$&'()*+,/:;=?@[]\"<>\\^`{|}")))
     fields += [_literal(name, value) for name, value in metadata]
     return b"".join(fields)
+
+
+@lru_cache(maxsize=32)
+def _status(code: int) -> bytes:
+    return _literal("grpc-status", str(code))
 
 
 def http_fields(status: int) -> bytes:

@@ -26,7 +26,7 @@ from services.core.tensors import Tensors
 log = logging.getLogger("pressroom.direct")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # made for every gRPC call: treated as frozen
 class Caller:
     """What the gate wants to know: the key that came with a request, and the address it came to."""
 

@@ -61,7 +61,9 @@ def conclude(
         return _flat((await other.infer(tensors, shadow_call))[0])
 
     serving.shadow.follow(call, lambda: _flat(answer), again)
-    return _select(answer, wanted), {**_explanation(call), **notes}
+    explanation = _explanation(call)
+    explanation |= notes
+    return _select(answer, wanted), explanation
 
 
 def outputs_of(model: ServedModel) -> list[str]:

@@ -17,7 +17,7 @@ from services.core.tensors import Tensors
 HEADER_BYTES, HEADERS = 2048, 256  # longest header kept, and how many
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # made for every request, and freezing costs more than making: treated as frozen
 class InferRequest:
     """A decoded request.
 
