@@ -105,6 +105,10 @@ class BoundedHeads(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Start the next request that is waiting, or the keep-alive clock; its timer serves the whole connection."""
         self.server_state.total_requests += 1
+        if self._ride is not None:  # an idle connection does not keep the tensors of its last request
+            if self.cycle is self._ride:  # type: ignore[comparison-overlap]
+                self.cycle = None  # type: ignore[assignment]
+            self._ride = None
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
