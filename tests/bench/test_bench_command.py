@@ -115,7 +115,7 @@ def test_a_request_from_a_file_is_sent(server: LiveServer, bench, tmp_path):
         (["--model", MODEL, "--wire", "pigeon"], 2, "pigeon"),
         (["--model", MODEL, "--clients", "0"], 2, "--clients"),
         (["--model", MODEL, "--rate", "fast"], 2, "--rate"),
-        (["--model", MODEL, "--wire", "oip-json", "--shape", "history=1,5,7"], 1, "tensor_shape"),
+        (["--model", MODEL, "--wire", "oip-json", "--shape", "history=1,5,7"], 1, "422 history_too_short"),
         (["--model", MODEL, "--shape", "history"], 2, "NAME=1,96,7"),
     ],
 )
