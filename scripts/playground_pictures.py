@@ -2,7 +2,7 @@
 
     python scripts/playground_pictures.py http://127.0.0.1:3000 [--tabs forecast,chat] [--dark]
 
-Needs Debian's chromium and chromium-driver. Pictures are brought down to as many colours as leave them below 60 kB.
+Needs Debian's chromium and chromium-driver. Pictures are brought down to as many colours as leave them below 56 kB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ sys.path.append(str(ROOT / "tests" / "ui"))
 
 from browsing import TABS, WIDTH, Playground, open_browser  # noqa: E402
 
-COLOURS, MOST_BYTES, TALLEST, SETTLED_SECONDS = (192, 128, 96, 64, 48, 32), 60_000, 960, 0.5
+COLOURS, MOST_BYTES, TALLEST, SETTLED_SECONDS = (128, 96, 64, 48, 32, 24), 56_000, 960, 0.5
 TEXT = (
     "The ferry left an hour late because somebody had parked a tractor on the slipway. Nobody minded much. The "
     "captain, who sold honey on the side, walked up and down with a tray of small glasses, and the children counted "

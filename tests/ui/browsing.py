@@ -21,7 +21,6 @@ Json = dict[str, Any]
 SECONDS = 60.0
 WIDTH, HEIGHT = 1180, 900
 TABS = ("forecast", "detect", "text", "watermark", "records", "chat", "models")
-KEY_FILE = 'current = "one"\n[[keys]]\nid = "one"\nsecret = "' + "5a" * 32 + '"\n'
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -59,7 +58,7 @@ def open_browser(downloads: Path) -> Iterator[Playground]:
 
 @dataclass
 class Playground:
-    """One browser. requests: addresses of everything the page has asked for."""
+    """One browser. downloads: the folder it saves files to."""
 
     driver: webdriver.Chrome
     downloads: Path

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browsing import KEY_FILE, Playground, chromium, open_browser
+from browsing import Playground, chromium, open_browser
 from live_server import LiveServer, running_server
 from stores import run_press, shared_store
 
@@ -62,7 +62,7 @@ def every_server(every_home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """A ready gateway over that store."""
     folder = tmp_path_factory.mktemp("every-server")
     keys = folder / "watermark.toml"
-    keys.write_text(KEY_FILE)
+    keys.write_text('current = "one"\n[[keys]]\nid = "one"\nsecret = "' + "5a" * 32 + '"\n')
     settings = {
         "PRESSROOM_WATERMARK_KEYS_FILE": str(keys),
         "PRESSROOM_WATERMARK_SCHEME": "tiny-mark",

@@ -17,9 +17,8 @@ import { el, fill } from "./dom.js";
  * @param {(Node | null)[]} plan.controls
  * @param {string} plan.action  the button
  * @param {(view: View) => Promise<void>} plan.run  what the button does; a thrown Problem is shown
- * @param {string} [plan.level]  of the heading
  */
-export function bench({ title, lead, controls, action, run, level = "h2" }) {
+export function bench({ title, lead, controls, action, run }) {
   const status = el("p", { class: "status", role: "status", "aria-live": "polite" });
   const outcome = el("div", { class: "outcome" });
   const button = el("button", { type: "submit" }, action);
@@ -59,7 +58,7 @@ export function bench({ title, lead, controls, action, run, level = "h2" }) {
   });
   stop.addEventListener("click", () => running?.abort());
   const element = el("section", { class: "bench" },
-    el("header", {}, el(level, {}, title), el("p", { class: "lead" }, lead)),
+    el("header", {}, el("h2", {}, title), el("p", { class: "lead" }, lead)),
     el("div", { class: "sides" }, form, el("div", { class: "answer" }, status, outcome)));
   return { element, form, start };
 }

@@ -49,7 +49,8 @@ export function figureOf(chart) {
     if (plot && place.clientWidth) plot.setSize({ width: place.clientWidth, height: HEIGHT });
     else draw();
   }).observe(place);
-  dark.addEventListener("change", () => place.isConnected && draw());
+  const redraw = () => (place.isConnected ? draw() : dark.removeEventListener("change", redraw));
+  dark.addEventListener("change", redraw);
   return figure;
 }
 

@@ -89,7 +89,8 @@ function side(models, first, at) {
     } catch (fault) {
       if (/** @type {Error} */ (fault).name !== "AbortError") fill(below, problem(fault));
     }
-    said.push({ role: "assistant", content: answer.textContent ?? "" });
+    if (answer.textContent) said.push({ role: "assistant", content: answer.textContent });
+    else said.pop(); // nothing was answered: the next message begins where this one did
   }
 
   return { model, clear, send, told: () => last, element: el("section", { "aria-label": at ? "Right model" : "Left model" }, heading, receipt, log, below) };

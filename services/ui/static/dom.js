@@ -103,7 +103,7 @@ export function figure(value, digits = 4) {
 /** A share as percent. @param {number} share */
 export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 
-/** The sign-posts a file is saved by. @param {string} name @param {string} text @param {string} type */
+/** Hand a text to the reader as a file. @param {string} name @param {string} text @param {string} type */
 export function save(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   el("a", { href: address, download: name }).click();

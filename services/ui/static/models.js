@@ -19,7 +19,7 @@ export function models(served) {
   const open = async () => {
     const mine = asked += 1;
     fill(place, el("p", { class: "status" }, "Asking …"));
-    const [told, metrics] = await Promise.all([detailsOf(choice.value), read("/metrics")].map(settled));
+    const [told, metrics] = await Promise.all([detailsOf(choice.value, true), read("/metrics")].map(settled));
     if (mine !== asked) return; // another model was chosen meanwhile
     if (told instanceof Error) fill(place, problem(told));
     else fill(place, ...described(told), el("h3", {}, "Traffic since the server started"), ...traffic(told, metrics), requestOf(told));

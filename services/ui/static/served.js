@@ -13,9 +13,9 @@ export function modelSelect(models, chosen) {
   return select(models.map((model) => [model.id, `${model.id}:${model.version}`]), chosen);
 }
 
-/** Everything the server tells of a model: GET /v1/models/NAME. @param {string} name @returns {Promise<Json>} */
-export function detailsOf(name) {
-  const found = known.get(name) ?? ask({ method: "GET", path: `/v1/models/${encodeURIComponent(name)}` }).then((told) => told.answer);
+/** Everything the server tells of a model: GET /v1/models/NAME. @param {string} name @param {boolean} [anew] @returns {Promise<Json>} */
+export function detailsOf(name, anew = false) {
+  const found = (anew ? null : known.get(name)) ?? ask({ method: "GET", path: `/v1/models/${encodeURIComponent(name)}` }).then((told) => told.answer);
   known.set(name, found);
   found.catch(() => known.delete(name));
   return found;
