@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, compose, helper, numpy_helper
 
 from export.artifact import Artifact
-from models.clipself.pipeline.engine import ARRAYS, REGIONS, TEXT, VISION, Engine, Graphs
+from models.clipself.pipeline.engine import ARRAYS, REGIONS, TEXT, VISION, Engine, Graphs, Run
 from models.clipself.pipeline.label_embeddings import LabelEmbedder
 from models.clipself.pipeline.spec import DetectSpec
 from services.core.runtime import OnnxRuntime, RuntimeOptions
@@ -57,7 +57,6 @@ def write_region_scorer(clip: Artifact, path: Path) -> None:
     """
     spec = DetectSpec.from_settings(clip.manifest.settings)
     labels, tables = _embedded(clip, spec)
-    grid = SIDE // spec.patch_size
     tower = _with_constants(onnx.load(clip.file(VISION)), tables)
     head = compose.add_prefix(onnx.load(clip.file(REGIONS)), "head_")
     merged = compose.merge_models(tower, head, io_map=[("dense", "head_dense")])
@@ -90,7 +89,7 @@ def write_region_scorer(clip: Artifact, path: Path) -> None:
     graph = helper.make_graph(
         [*before, *joined.node, *after],
         "region_scorer",
-        [_floats("pixels", ["batch", 3, grid * spec.patch_size, SIDE]), _floats("boxes", ["batch", BOXES, 4])],
+        [_floats("pixels", ["batch", 3, SIDE, SIDE]), _floats("boxes", ["batch", BOXES, 4])],
         [_floats("scores", ["batch", BOXES, len(LABELS)])],
         [*joined.initializer, *_tensors(constants)],
     )
@@ -101,7 +100,7 @@ def _embedded(clip: Artifact, spec: DetectSpec) -> tuple[Array, dict[str, Array]
     """Embeddings of LABELS [C, E], and the tower's tables for a 64 x 64 image."""
     from safetensors.numpy import load_file
 
-    def run(name: str):  # type: ignore[no-untyped-def]
+    def run(name: str) -> Run:
         return OnnxRuntime(clip.file(name), RuntimeOptions(threads=1)).run
 
     arrays = load_file(clip.file(ARRAYS))
