@@ -108,7 +108,7 @@ def _pause_image(folder: Path) -> Path:
     entry = 'ENTRYPOINT ["/pause"]'
     for command in (
         ["podman", "import", "--quiet", "--change", entry, str(PROGRAMS.folder / "pause.tar"), PAUSE],
-        ["podman", "save", "--quiet", "--format", "oci-archive", "--output", str(archive), PAUSE],
+        ["podman", "save", "--quiet", "--output", str(archive), PAUSE],
         ["podman", "rmi", PAUSE],
     ):
         subprocess.run(command, check=True, capture_output=True)

@@ -111,9 +111,10 @@ def _hurried(one: Object) -> Object:
 def deployed(cluster: Cluster, home: Path, folder: Path) -> Iterator[Deployed]:
     """The bundled forecaster CARD from the store in `home`; two pods are ready."""
     made = Deployed(cluster, folder, [f"{etth1.CARD}:1"])
-    for archive in _images(home, folder):
-        cluster.load_image(archive)
-    made.note("images imported")
+    archive = _images(home, folder)
+    cluster.load_image(archive)
+    archive.unlink()
+    made.note("images built, imported")
     entry = '[[keys]]\nid = "{}"\nsha256 = "{}"\nscopes = ["{}"]\n'
     keys = entry.format("t", hash_secret(KEY), "infer") + entry.format("m", hash_secret(METRICS_KEY), "metrics")
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pressroom-keys"}}
@@ -124,17 +125,15 @@ def deployed(cluster: Cluster, home: Path, folder: Path) -> Iterator[Deployed]:
     yield made
 
 
-def _images(home: Path, folder: Path) -> Iterator[Path]:
-    """Our image, and one with the store's artifacts, as archives."""
+def _images(home: Path, folder: Path) -> Path:
+    """Our image, and one with the store's artifacts, in one archive."""
     build = ["buildah", "build", "--quiet", "--isolation", "chroot", "--file", str(ROOT / "Containerfile.artifacts")]
     given = ["--build-arg", f"SERVER={SERVER}", "--tag", ARTIFACTS, str(home / "models")]
+    archive = folder / "images.tar"
+    save = ["podman", "save", "--quiet", "--multi-image-archive", "--output", str(archive), SERVER, ARTIFACTS]
     subprocess.run([*build, *given], check=True, capture_output=True)
     try:
-        for number, image in enumerate((SERVER, ARTIFACTS)):
-            archive = folder / f"image-{number}.tar"
-            save = ["podman", "save", "--quiet", "--format", "oci-archive", "--output", str(archive), image]
-            subprocess.run(save, check=True, capture_output=True)
-            yield archive
-            archive.unlink()
+        subprocess.run(save, check=True, capture_output=True)
     finally:
         subprocess.run(["podman", "rmi", ARTIFACTS], check=False, capture_output=True)
+    return archive

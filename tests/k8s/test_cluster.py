@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from deployed import KEY, METRICS_KEY, MOST, NAME, Deployed, deployed
 from forecast_callers import RETRIES, Caller, by_client, by_new_connections
 from live_server import eventually, free_ports
 from manifests import ROOT
-from pressroom_client import Client, Timeout
+from pressroom_client import Client, PressroomError, Timeout
 from programs import PROGRAMS, program
 from queue_adapter import Adapter, serving
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.needs("kubectl")]
 ANSWERS = 30  # after every change, at least
 CALLERS = 2  # of each kind
 PAUSE = 0.05  # s between a caller's requests: two cores have a control plane to run, too
-HEAVY, ROWS = 12, 200  # callers that fill the queues, rows a request
+HEAVY, ROWS = 6, 100  # callers that fill the queues, rows a request
 LONG = Timeout(total=120, connect=5, read=60)
 
 
@@ -187,7 +187,8 @@ def heavy_load(world: World) -> Iterator[None]:
     def ask() -> None:
         with Client(world.deployed.url, api_key=KEY, timeout=LONG, retries=RETRIES) as client:
             while not ended.is_set():
-                client.infer(etth1.CARD, {"history": history})
+                with suppress(PressroomError):  # too busy is what they make the pods
+                    client.infer(etth1.CARD, {"history": history})
 
     threads = [threading.Thread(target=ask, name="heavy") for _ in range(HEAVY)]
     for thread in threads:
