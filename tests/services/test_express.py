@@ -194,6 +194,7 @@ async def test_a_grpc_caller_who_leaves_or_is_late_lets_its_work_be_dropped(monk
         assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         while not all(ride.done() for ride in served.rides[1:]):
             await asyncio.sleep(0.001)
+        assert served.model.batcher._queued_rows == 0
         served.model.going.set()
         assert numbers(await running) == [4.0]
         assert served.model.batches == [[1.0], [2.0]]

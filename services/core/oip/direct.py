@@ -100,12 +100,8 @@ class Direct(ABC):
 
     def left(self) -> None:
         """The caller is gone."""
-        if self._over:
-            return
-        self._over = True
-        if self._job is not None:
-            self._model.batcher.withdraw(self._job)
-        self._close("cancelled")
+        if not self._over:
+            self._close("cancelled")
 
     @abstractmethod
     def _answer(self, outputs: Tensors, parameters: Parameters) -> None:
@@ -127,7 +123,6 @@ class Direct(ABC):
         except Exception as fault:
             self.set_exception(fault)
             return
-        self._over = True
         self._close("ok")
         self._answer(*answer)
 
@@ -135,13 +130,15 @@ class Direct(ABC):
         error = ApiError.of(fault)
         if error.code == "internal":
             log.error("request %s failed", self.call.request_id, exc_info=fault)
-        self._over = True
         self._close(error.code)
         self._refuse(error)
 
     def _close(self, code: str) -> None:
-        """Give the place back, count a refusal (answers are counted), write the request down."""
+        """Nobody waits any more: give the place back, count a refusal (answers are counted), write the request down."""
         call = self.call
+        self._over = True
+        if self._job is not None:
+            self._model.batcher.withdraw(self._job)  # late or left in the queue
         self._in_flight.count -= 1
         self._serving.gate.leave()
         if not call.batch_rows:
