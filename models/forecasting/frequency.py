@@ -33,6 +33,13 @@ _MARKS = {
     "QS": ("month",),
     "YS": (),
 }
+_HINTS = {
+    "timestamps_unsorted": "sort the rows by time, oldest first",
+    "timestamps_duplicate": "drop one of them; an hour that clocks repeat needs offsets, or `tz` in a JSON request",
+    "timestamps_gap": "fill it, or name a policy in a JSON request's `missing`: ffill or linear; an hour that clocks "
+    "skip needs offsets, or `tz`",
+    "frequency_mismatch": "resample the series to '{}'",
+}
 
 
 @lru_cache(maxsize=64)
@@ -131,5 +138,5 @@ class Frequency:
             code,
             f"timestamp {int(index)} {what}; the model expects one every {self}",
             field=f"{field}[{int(index)}]",
-            hint="sort, fill or resample the series so that its timestamps are regular",
+            hint=_HINTS[code].format(self),
         )

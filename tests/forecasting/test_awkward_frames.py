@@ -191,6 +191,9 @@ BAD: dict[str, Bad] = {
         without(rising(pd.date_range("2026-01-05", periods=9, freq="h")), 3), "timestamps_gap",
         "series[0].timestamps[3]", "1 missing",
     ),
+    "local text across the skipped hour, without its zone": Bad(
+        history(text(SPRING)), "timestamps_gap", "series[0].timestamps[2]", "clocks skip needs offsets, or `tz`",
+    ),
     "a policy nobody knows": Bad(holed((3, "b")), "invalid_request", "missing", "linear", {"missing": "zero"}),
     "nothing before the gap": Bad(holed((0, "a")), "value_not_finite", "series[0].values.a", "earlier rows", FFILL),
     "nothing behind the gap, linear": Bad(holed((7, "a")), "value_not_finite", "series[0].values.a", "ffill", LINEAR),
@@ -217,7 +220,7 @@ BAD: dict[str, Bad] = {
         "series[0].timestamps[2]", "does not exist in Europe/Berlin",
     ),
     "local text across the repeated hour without its zone": Bad(
-        history(text(AUTUMN)), "timestamps_duplicate", "series[0].timestamps[3]", "repeats"
+        history(text(AUTUMN)), "timestamps_duplicate", "series[0].timestamps[3]", "clocks repeat needs offsets, or `tz`"
     ),
     "a zone nobody knows": Bad(
         history(text(HOURS), "Europe/Bielefeld"), "timestamps_invalid", "series[0].tz", "Europe/Bielefeld"
