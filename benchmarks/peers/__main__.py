@@ -9,6 +9,8 @@ claim holds, 1 one does not or a peer is missing, 2 misuse.
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +42,7 @@ def main(
     write_docs: Annotated[bool, typer.Option(help="Write docs/benchmarks.md and its charts.")] = False,
 ) -> None:
     """Measure Pressroom and its peers side by side."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended on the way out
     use_own_store()
     from benchmarks.peers.campaign import Plan
 
