@@ -27,7 +27,7 @@ from export.runner import Runner, Tensors
 
 PRECISION = "int8"
 LAYERS = ["MatMul", "Gemm"]
-TOLERANCE = Tolerance(atol=0.1, rtol=0.02)  # scaled units; measured on the bundled forecasters: up to 0.05
+TOLERANCE = Tolerance(atol=0.2, rtol=0.02)  # scaled units; measured on trained forecasters: up to 0.05
 
 
 @dataclass(frozen=True)

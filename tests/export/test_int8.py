@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,17 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from export import detect, detect_int8, int8
-from export.artifact import open_artifact
+from export import detect, detect_int8, forecast_certify, int8
+from export.artifact import Runtime, open_artifact
 from export.detect_source import DetectJob
 from export.errors import ConversionError, OptionError, ParityError
-from export.forecast import Pressed
-from export.parity import Tolerance, recheck
+from export.forecast import press
+from export.parity import recheck
 from export.runner import artifact_runner, onnx_runner
 from models.forecasting.spec import ForecastSpec
+from pressroom.bundled import BUNDLED, job
 
+CARD = next(one for one in BUNDLED if one.architecture == "card")
 FOLDER = Path(__file__).parents[2] / "data" / "checkpoints" / "clipself_tiny"
 
 
@@ -95,12 +98,13 @@ def test_mates_is_the_largest_change_by_what_shares_the_batch() -> None:
     assert int8.mates(run, {"x": np.array([[0.0], [1.0], [5.0]], dtype=np.float32)}) == 3.0
 
 
-def test_a_forecaster_is_certified_and_measured_in_both_precisions(press_small, home: Path) -> None:
-    pressed: Pressed = press_small("card", runtime="onnx", precision="int8", evaluate=True)
+def test_a_forecaster_is_certified_and_measured_in_both_precisions(home: Path) -> None:
+    pressed = press(replace(job(CARD), name="small", precision="int8", extra_metrics=()))
     artifact = open_artifact("small")
     certificate = artifact.read_json("parity.json")
     assert certificate["verdict"] == "ok"
     assert certificate["tolerance"] == {"atol": int8.TOLERANCE.atol, "rtol": int8.TOLERANCE.rtol}
+    assert 0.01 < certificate["max_abs"] < 0.1
     assert certificate["max_abs"] > 100 * certificate["int8"]["fp32"]["max_abs"]  # it is another network's answers
     assert 0 < certificate["int8"]["mates"] < int8.TOLERANCE.atol
     assert certificate["int8"]["layers"] > 10
@@ -125,12 +129,18 @@ def test_fp32_says_nothing_of_precision(press_small, home: Path) -> None:
     assert "int8" not in artifact.read_json("parity.json")
 
 
-def test_int8_that_is_too_far_off_stores_nothing_and_says_so(press_small, home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(int8, "TOLERANCE", Tolerance(atol=1e-6, rtol=0.0))
-    with pytest.raises(ParityError, match="int8: parity breach") as refused:
-        press_small("card", runtime="onnx", precision="int8")
+def test_int8_that_is_too_far_off_says_that_the_network_does_not_bear_it(
+    tmp_path: Path, weights: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breach(*given: object) -> None:
+        assert given[-1] == int8.TOLERANCE
+        raise ParityError("parity breach: graph differs by 0.7", "another way out")
+
+    linear_graph(tmp_path / "model.onnx", weights)
+    monkeypatch.setattr(forecast_certify, "certify", breach)
+    with pytest.raises(ParityError, match="int8: parity breach: graph differs by 0.7") as refused:
+        forecast_certify.quantise(None, Runtime(kind="onnx", file="model.onnx"), {}, "m", tmp_path)  # type: ignore[arg-type]
     assert refused.value.hint == "this network does not bear int8: export it as fp32"
-    assert list((home / "models").iterdir()) == []
 
 
 def test_int8_is_for_graphs(press_small, home: Path) -> None:
@@ -139,11 +149,11 @@ def test_int8_is_for_graphs(press_small, home: Path) -> None:
 
 
 def test_a_tower_is_certified_and_its_embeddings_compared(home: Path, invoke) -> None:
-    job = DetectJob(
+    tower = DetectJob(
         checkpoint=FOLDER / "clip_tiny_before.safetensors", config=str(FOLDER / "clip_tiny.json"), name="x",
         precision="int8",
     )  # fmt: skip
-    pressed = detect.press(job)
+    pressed = detect.press(tower)
     cosines = {metric.name: metric.value for metric in pressed.metrics}
     assert cosines.keys() == {
         f"{output}_{figure}_with_fp32" for output in ("dense", "image", "text") for figure in ("cosine", "least_cosine")
