@@ -144,6 +144,8 @@ def draw(found: dict[str, Any], out: Path) -> None:
 
 def _label(panel: Any, across: str, up: str) -> None:
     panel.set_xscale("log", base=2)
+    ticks = panel.lines[0].get_xdata()
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     panel.set_xlabel(across)
     panel.set_ylabel(up)
     panel.set_ylim(bottom=0)
