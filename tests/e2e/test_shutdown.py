@@ -55,7 +55,7 @@ def test_every_request_accepted_before_sigterm_is_answered(
 ) -> None:
     one = start_server(environment=ONE_BY_ONE | DRAIN)
     scrape = in_flight(one, "http")  # the scrape itself may count
-    rows = [400] + [20] * 6
+    rows = [1000] + [20] * 6
     message = as_message(CARD, [history(etth1.history(*[etth1.START] * 20))])
     connections = [RawConnection(one) for _ in rows]
     with grpc.insecure_channel(one.grpc_address) as channel:
