@@ -36,7 +36,8 @@ if [ ! -d source ]; then
     apt source --download-only kubernetes
     dpkg-source --no-check -x kubernetes_*.dsc source >/dev/null
     # The vendored 1.0.1 walks maps as Go did before 1.18: with 1.19 the API server crashes after a while. This is 1.0.2.
-    cp "$tools"/usr/share/gocode/src/github.com/modern-go/reflect2/*.go source/vendor/github.com/modern-go/reflect2/
+    rm source/vendor/github.com/modern-go/reflect2/*.{go,s}
+    cp "$tools"/usr/share/gocode/src/github.com/modern-go/reflect2/*.{go,s} source/vendor/github.com/modern-go/reflect2/
 fi
 
 missing=()

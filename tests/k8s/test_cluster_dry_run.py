@@ -83,7 +83,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "no image": ("Deployment", lambda o: container(o).pop("image"), "image: Required value"),
     "port": ("Deployment", lambda o: container(o)["ports"][0].update(containerPort=70000), "between 1 and 65535"),
     "port's name": ("Deployment", lambda o: container(o)["ports"][0].update(name="HTTP!"), "must contain only"),
-    "two ports of a name": ("Deployment", lambda o: container(o)["ports"][0].update(name="grpc"), "duplicate"),
+    "two ports of a name": ("Deployment", lambda o: container(o)["ports"][0].update(name="grpc"), "Duplicate value"),
     "probe without a handler": ("Deployment", lambda o: container(o)["livenessProbe"].pop("httpGet"), "handler type"),
     "quantity": ("Deployment", lambda o: requests(o).update(memory="1 GB"), "quantities must match"),
     "request above limit": (
@@ -93,7 +93,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     ),
     "mount": ("Deployment", lambda o: pod(o)["volumes"].pop(), "volumeMounts[3].name: Not found"),
     "user": ("Deployment", lambda o: pod(o)["securityContext"].update(runAsUser=-1), "runAsUser: Invalid value"),
-    "grace": ("Deployment", lambda o: pod(o).update(terminationGracePeriodSeconds=-5), "must be greater than or equal"),
+    "restarts": ("Deployment", lambda o: pod(o).update(restartPolicy="Never"), "supported values"),
     "strategy": ("Deployment", lambda o: o["spec"]["strategy"]["rollingUpdate"].update(maxSurge=0), "may not be 0"),
     "name": ("Deployment", lambda o: o["metadata"].update(name="Press_room"), "RFC 1123"),
     "spread": (
@@ -104,7 +104,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "service port": ("Service", lambda o: o["spec"]["ports"][0].update(port=0), "between 1 and 65535"),
     "service type": ("Service", lambda o: o["spec"].update(type="Cluster"), "supported values"),
     "settings": ("ConfigMap", lambda o: o["data"].update(PRESSROOM_PORT=3000), "PRESSROOM_PORT"),
-    "budget": ("PodDisruptionBudget", lambda o: o["spec"].update(maxUnavailable=1), "mutually exclusive"),
+    "budget": ("PodDisruptionBudget", lambda o: o["spec"].update(maxUnavailable=1), "cannot be both set"),
     "policy": ("NetworkPolicy", lambda o: o["spec"].update(policyTypes=["In"]), "supported values"),
     "scaler": ("HorizontalPodAutoscaler", lambda o: o["spec"].update(minReplicas=20), "minReplicas"),
     "scaler without a metric's target": (
