@@ -11,7 +11,6 @@ import orjson
 from pressroom.bench_http import Answered, Outcome
 
 INFER_METHOD = "/inference.GRPCInferenceService/ModelInfer"
-METADATA_METHOD = "/inference.GRPCInferenceService/ModelMetadata"
 MOST_CHANNELS = 64  # further calls share them: a channel carries many at a time
 _DETAIL = "pressroom-error-bin"  # our servers put the error's document there
 _OPTIONS = [

@@ -38,7 +38,7 @@ def tune(
     from pressroom.tune_search import Search, better
 
     family = open_named(target).manifest.family
-    work = Workload(model=target, family=family, clients=clients, wire=wire, seed=seed)
+    work = Workload(model=target, clients=clients, wire=wire, seed=seed)
     grid = grid_of(family, cores())
     until = time.monotonic() + 60 * minutes
     with progress_bar() as report:

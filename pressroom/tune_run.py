@@ -28,7 +28,6 @@ class Workload:
     """What every point is measured with. wire: None for the model's first."""
 
     model: str
-    family: str
     clients: int
     wire: str | None
     seed: int
