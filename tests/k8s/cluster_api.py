@@ -67,6 +67,10 @@ class Api:
         headers = {"Content-Type": "application/apply-patch+yaml"}
         return self.call("PATCH", path, params=options, headers=headers, content=json.dumps(one))
 
+    def create(self, one: Object) -> Object:
+        """As `apply`, where that is not to be had: 1.20 does not apply APIServices."""
+        return self.call("POST", self.path(one["apiVersion"], one["kind"]), json=one)
+
     def get(self, version: str, kind: str, name: str) -> Object:
         return self.call("GET", self.path(version, kind, name))
 

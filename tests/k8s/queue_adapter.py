@@ -82,7 +82,7 @@ def serving(adapter: Adapter, folder: Path) -> Iterator[None]:
     thread.start()
     try:
         for one in _registration(server.server_port):
-            adapter.cluster.api.apply(one)
+            adapter.cluster.api.create(one)
         yield
     finally:
         server.shutdown()
