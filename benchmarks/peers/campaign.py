@@ -116,8 +116,6 @@ class Campaign:
                     found = self._measure(cell, subject, servers[cell.contender], generator)
                     self.results.setdefault(cell, []).append(found)
             self.memory |= {(subject.name, name): server.memory_mib() for name, server in servers.items()}
-            for server in servers.values():
-                server.resume()  # to hear that it is to end
 
     def _start(self, subject: Subject, stack: ExitStack, tick: Tick) -> dict[str, Running]:
         """One after another; each sleeps while the next one starts."""

@@ -91,6 +91,7 @@ def served(contender: Contender, python: Path, subject: Subject) -> Iterator[Run
                 raise PeerMissing(f"{contender.name} did not answer: {_last_words(log.read())}")
             yield running
         finally:
+            running.resume()  # to hear that it is to end
             stop(process)
 
 
