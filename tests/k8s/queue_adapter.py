@@ -36,10 +36,14 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Adapter:
-    """Answers for one cluster, from the Prometheus at `prometheus`."""
+    """Answers for one cluster, from the Prometheus at `prometheus`, which scrapes what is in the file `targets`.
+
+    Debian's Prometheus is built without discovery in Kubernetes: the pods are written into that file instead.
+    """
 
     cluster: Cluster
     prometheus: str
+    targets: Path
 
     def answer(self, path: str, selector: str) -> Object | None:
         name = RULE["name"]["as"]
@@ -51,17 +55,27 @@ class Adapter:
         if asked is None or asked[2] != name:
             return None
         labels = dict(pair.split("=", 1) for pair in selector.split(",") if pair)
-        pods = [pod["metadata"]["name"] for pod in self.cluster.api.list("v1", "Pod", **labels)]
-        items = [self._item(pod, value) for pod, value in self.waiting(asked[1], pods).items()]
+        items = [self._item(pod, value) for pod, value in self.waiting(labels).items()]
         return {"kind": "MetricValueList", "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}, "items": items}
 
-    def waiting(self, namespace: str, pods: list[str]) -> dict[str, float]:
-        """The metric's value for each pod that has one."""
-        matchers = f'namespace="{namespace}",pod=~"{"|".join(pods)}"'
+    def waiting(self, labels: dict[str, str]) -> dict[str, float]:
+        """The metric's value for each pod with these labels that has one."""
+        pods = [pod for pod in self.cluster.api.list("v1", "Pod", **labels) if "podIP" in pod["status"]]
+        names = {pod["metadata"]["name"]: f"{pod['status']['podIP']}:3000" for pod in pods}
+        found = [{"targets": [a], "labels": {"namespace": NAMESPACE, "pod": name}} for name, a in names.items()]
+        self._write(json.dumps(found))
+        matchers = f'namespace="{NAMESPACE}",pod=~"{"|".join(names)}"'
         filled = {"Series": RULE["name"]["as"], "LabelMatchers": matchers, "GroupBy": "pod"}
         query = re.sub(r"<<\.(\w+)>>", lambda found: filled[found[1]], RULE["metricsQuery"])
-        found = httpx.get(f"{self.prometheus}/api/v1/query", params={"query": query}, timeout=10).raise_for_status()
-        return {one["metric"]["pod"]: float(one["value"][1]) for one in found.json()["data"]["result"]}
+        answer = httpx.get(f"{self.prometheus}/api/v1/query", params={"query": query}, timeout=10).raise_for_status()
+        return {one["metric"]["pod"]: float(one["value"][1]) for one in answer.json()["data"]["result"]}
+
+    def _write(self, text: str) -> None:
+        """At once, or not at all: Prometheus reads the file whenever it changes."""
+        if not self.targets.exists() or self.targets.read_text() != text:
+            new = self.targets.with_suffix(f".{threading.get_ident()}")
+            new.write_text(text)
+            new.replace(self.targets)
 
     @staticmethod
     def _item(pod: str, value: float) -> Object:
