@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import grpc
 import numpy as np
@@ -153,6 +154,24 @@ def numbers(raw: bytes) -> list[float]:
     content = ModelInferResponse.FromString(raw).raw_output_contents[0]
     found: list[float] = np.frombuffer(content, dtype=np.float32).tolist()
     return found
+
+
+async def test_rides_leave_nothing_for_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes by every hundred thousand objects: what waits for it is a hundred megabytes under load."""
+    async with served_model(monkeypatch) as served:
+        connection = await served.familiar()
+        await connection.ask(2.0)
+        served.rides.clear()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(50):
+                await connection.ask(2.0)
+            assert len(served.rides) == 50
+            served.rides.clear()
+            assert gc.collect() < 50
+        finally:
+            gc.enable()
 
 
 async def test_grpc_messages_alike_ride_too(monkeypatch: pytest.MonkeyPatch) -> None:

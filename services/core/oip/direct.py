@@ -139,6 +139,7 @@ class Direct(ABC):
         self._over = True
         if self._job is not None:
             self._model.batcher.withdraw(self._job)  # late or left in the queue
+            self._job = None  # they hold each other, and the collector comes by seldom
         self._in_flight.count -= 1
         self._serving.gate.leave()
         if not call.batch_rows:
