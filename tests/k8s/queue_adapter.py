@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import httpx
 import yaml
@@ -135,7 +135,7 @@ def _handler(answer: Callable[[str, str], Object | None]) -> type[BaseHTTPReques
 
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
-            found = answer(asked.path, parse_qs(asked.query).get("labelSelector", [""])[0])
+            found = answer(unquote(asked.path), parse_qs(asked.query).get("labelSelector", [""])[0])
             body = json.dumps(found or {}).encode()
             self.send_response(200 if found else 404)
             self.send_header("Content-Type", "application/json")
