@@ -34,7 +34,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what pages link to beside docs/, and what those pages link to in turn."""
-    waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    waiting = [Path(file.abs_src_path).resolve() for file in files.documentation_pages() if file.abs_src_path]
     seen = {*waiting, *(DOCS / file.src_uri for file in files)}
     while waiting:
         page = waiting.pop()
@@ -48,7 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turn a page's links into links of the site."""
-    return turned(markdown, Path(str(page.file.abs_src_path)))
+    return turned(markdown, Path(str(page.file.abs_src_path)).resolve())
 
 
 def navigation(index: str) -> list[Any]:
@@ -80,9 +80,8 @@ def turned(markdown: str, source: Path) -> str:
 
 
 def _beside(config: MkDocsConfig, file: Path) -> File:
-    return File.generated(
-        config, site_path(file), abs_src_path=str(file), inclusion=InclusionLevel.NOT_IN_NAV
-    )  # the menu may name it all the same
+    level = InclusionLevel.NOT_IN_NAV  # nobody misses it there; the menu may name it all the same
+    return File.generated(config, site_path(file), abs_src_path=str(file), inclusion=level)
 
 
 def _targets(page: Path) -> Iterator[Path]:
