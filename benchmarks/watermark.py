@@ -3,7 +3,7 @@
     python -m benchmarks.watermark [--quick] [--fresh] [--generator NAME] [--json FILE] [--write-docs]
 
 Presses SmolLM2 (int8) and a scheme for it into the benchmarks' own store, unless a generator of that store is named.
-About ten minutes of CPU; finished parts are kept in out/benchmarks/watermark, and a stopped run goes on there. Exit
+About twenty-five minutes of CPU; finished parts are kept in out/benchmarks/watermark, and a stopped run goes on there. Exit
 status: 0 every promise holds, 1 one does not, 2 misuse.
 """
 
