@@ -3,8 +3,8 @@
     python -m benchmarks.watermark [--quick] [--fresh] [--generator NAME] [--json FILE] [--write-docs]
 
 Presses SmolLM2 (int8) and a scheme for it into the benchmarks' own store, unless a generator of that store is named.
-About twenty-five minutes of CPU; finished parts are kept in out/benchmarks/watermark, and a stopped run goes on there. Exit
-status: 0 every promise holds, 1 one does not, 2 misuse.
+About twenty-five minutes of CPU; finished parts are kept in out/benchmarks/watermark, and a stopped run goes on there.
+Exit status: 0 every promise holds, 1 one does not, 2 misuse.
 """
 
 from __future__ import annotations
