@@ -27,9 +27,10 @@ def usable() -> bool:
     """Can this process make network namespaces?"""
     if os.geteuid() or not (shutil.which("ip") and shutil.which("iptables")):
         return False
-    made = subprocess.run(["ip", "netns", "add", "pressroom-probe"], capture_output=True, check=False).returncode == 0
+    probe = f"pressroom-probe-{os.getpid()}"  # several test processes ask at once
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, check=False).returncode == 0
     if made:
-        run("ip", "netns", "del", "pressroom-probe")
+        run("ip", "netns", "del", probe)
     return made
 
 

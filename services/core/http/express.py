@@ -91,7 +91,7 @@ class Express:
         headers, at = dict(scope["headers"]), data.find(_END) + len(_END)
         length, size = headers.get(HEADER_LENGTH, b""), headers.get(b"content-length", b"")
         kept = headers.get(b"connection", b"keep-alive").lower() == b"keep-alive" and scope["http_version"] == "1.1"
-        if not kept or not length.isdigit() or size != str(len(data) - at).encode():
+        if not kept or not length.isdigit() or len(length) > len(size) or size != str(len(data) - at).encode():
             return None
         if len(headers) != len(scope["headers"]) or _ORDINARY & headers.keys():
             return None
