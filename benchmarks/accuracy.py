@@ -21,6 +21,7 @@ from pressroom_client import Client, History, Tensor
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.command import run
 from benchmarks.errors_table import Errors, Expected, Values, errors
 from benchmarks.server import gateway, use_own_store
 from benchmarks.windows import Windows, split_windows
@@ -240,6 +241,4 @@ kept), never by the test rows. ARM is smaller than the paper's, which reads 720 
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog="Example: python -m benchmarks.accuracy --url http://127.0.0.1:3000")(main)
-    app()
+    run(main, "python -m benchmarks.accuracy --url http://127.0.0.1:3000")

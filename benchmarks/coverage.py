@@ -19,6 +19,7 @@ import pandas as pd
 import typer
 from pressroom_client import BacktestOptions, BacktestResult, Client
 
+from benchmarks.command import run
 from benchmarks.report import replace_measured, table
 from benchmarks.server import ROOT, gateway, use_own_store
 
@@ -135,6 +136,4 @@ def _row(one: Measured) -> list[str]:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog="Example: python -m benchmarks.coverage --write-docs")(main)
-    app()
+    run(main, "python -m benchmarks.coverage --write-docs")

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from benchmarks import detection_accuracy as accuracy
 from benchmarks import detection_throughput as throughput
+from benchmarks.command import run
 from benchmarks.server import ROOT, gateway, use_own_store
 
 BEFORE, AFTER, RECIPE = "clip-tiny", "clipself-tiny", "clipself-recipe"
@@ -126,6 +127,4 @@ def said_of(recipe: Path | None) -> str:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog=f"Example: {COMMAND}")(main)
-    app()
+    run(main, COMMAND)

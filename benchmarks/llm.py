@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.command import run
 from benchmarks.environments import PeerMissing
 from benchmarks.llm_campaign import Campaign, Plan, Prompts, measurements
 from benchmarks.llm_contenders import PRECISIONS, Contender, artifact, contenders, folder, ours
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from benchmarks.verdicts import Verdict
 
 ALL = "all"
-_EXAMPLE = "Example: python -m benchmarks.llm --quick --peers pressroom-int8,transformers-fp32"
+_EXAMPLE = "python -m benchmarks.llm --quick --peers pressroom-int8,transformers-fp32"
 
 
 def main(
@@ -150,6 +151,4 @@ def _print(campaign: Campaign, found: Mapping[str, Figures], roofs: list[list[st
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog=_EXAMPLE)(main)
-    app()
+    run(main, _EXAMPLE)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchmarks.command import run
 from benchmarks.pruning_promises import PROMISES, Promise, Values
 
 if TYPE_CHECKING:
@@ -178,6 +179,4 @@ def _print(found: dict[str, dict[str, Any]], values: Values) -> None:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog="Example: python -m benchmarks.pruning --only 'RIA 2:4'")(main)
-    app()
+    run(main, "python -m benchmarks.pruning --only 'RIA 2:4'")

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.command import run
 from benchmarks.server import gateway, use_own_store
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_BATCHING = {"PRESSROOM_MAX_BATCH_ROWS": "1"}
 MODELS = "PRESSROOM_MODELS"  # whatever else the store holds stays out
-_EXAMPLE = "Example: python -m benchmarks.serving --quick --models card-etth1 --wires oip-binary,grpc"
+_EXAMPLE = "python -m benchmarks.serving --quick --models card-etth1 --wires oip-binary,grpc"
 
 
 def main(
@@ -145,6 +146,4 @@ def _print(plan: Plan, campaign: Campaign, found: list[Verdict]) -> None:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog=_EXAMPLE)(main)
-    app()
+    run(main, _EXAMPLE)

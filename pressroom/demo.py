@@ -15,19 +15,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pressroom.demo_report import PICTURE, Answer, draw, read_window, show
 from pressroom.demo_text import Told, ask_twin, show_twins
 from pressroom.output import fail, progress_bar
+from pressroom.own_server import Gateway, ServerError, gateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +33,10 @@ if TYPE_CHECKING:
     from export.store import Stored
     from pressroom.demo_report import Window
 
-READY_SECONDS = 180.0
-STOP_SECONDS = 30.0
-LOG_LINES = 15  # of the server's log, shown if it fails
+REMEDY = (
+    "run `make demo` again, it takes other ports then; `pressroom verify itransformer-etth1` checks an artifact; "
+    "`make serve` shows the whole log"
+)
 AGREE = 1e-6  # relative; both transports carry the same JSON numbers
 
 
@@ -49,22 +47,6 @@ class DemoError(RuntimeError):
         super().__init__(message)
         self.message = message
         self.hint = hint
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the demo's server listens."""
-
-    port: int
-    grpc_port: int
-
-    @property
-    def http(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def grpc(self) -> str:
-        return f"grpc://127.0.0.1:{self.grpc_port}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,7 +80,7 @@ def run(*, model: Path | None, forecasts_only: bool) -> None:
     print("3/5 start the gateway and wait until it is ready", flush=True)
     started = time.monotonic()
     with server([*forecasters, *twins]) as address:
-        print(f"    {address.http}  {address.grpc}  after {time.monotonic() - started:.1f} s")
+        print(f"    {address.url}  {address.grpc_url}  after {time.monotonic() - started:.1f} s")
         window = read_window()
         print(f"4/5 send {window.described} over HTTP and gRPC\n", flush=True)
         answers = [ask(one, window, address) for one in forecasters]
@@ -127,27 +109,22 @@ def press(work: Callable[[Report], list[Stored]]) -> list[Stored]:
 
 
 @contextlib.contextmanager
-def server(stored: list[Stored]) -> Iterator[Address]:
-    """A gateway as a child process that serves exactly these artifacts; stopped in the end, whatever happened."""
-    address = Address(*_free_ports())
-    flags = ["--host", "127.0.0.1", "--port", str(address.port), "--grpc-port", str(address.grpc_port)]
-    flags += ["--models", ",".join(one.tag for one in stored)]
-    command = [sys.executable, "-c", "from pressroom.cli import main; main()", "serve", "gateway", *flags]
-    with tempfile.TemporaryFile() as log:
-        child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+def server(stored: list[Stored]) -> Iterator[Gateway]:
+    """A gateway that serves exactly these artifacts; stopped in the end, whatever happened. Raises DemoError."""
+    with contextlib.ExitStack() as running:
         try:
-            _wait_ready(child, address, log)
-            yield address
-        finally:
-            _stop(child)
+            started = running.enter_context(gateway({"PRESSROOM_MODELS": ",".join(one.tag for one in stored)}))
+        except ServerError as error:
+            raise DemoError(str(error), REMEDY) from None
+        yield started
 
 
-def ask(one: Stored, window: Window, address: Address) -> Answer:
+def ask(one: Stored, window: Window, address: Gateway) -> Answer:
     """The forecast of one model over both transports. Raises DemoError if the numbers differ."""
     from pressroom_client import Client, PressroomError
 
     results, took = [], []
-    for url in (address.http, address.grpc):
+    for url in (address.url, address.grpc_url):
         with Client(url) as client:
             client.ready()  # opens the connection, so that the time below is the request's
             began = time.perf_counter()
@@ -162,12 +139,12 @@ def ask(one: Stored, window: Window, address: Address) -> Answer:
     return answer
 
 
-def tell(one: Stored, address: Address) -> Told:
+def tell(one: Stored, address: Gateway) -> Told:
     """The answer of one language model."""
     from pressroom_client import PressroomError
 
     try:
-        return ask_twin(one.tag, address.http)
+        return ask_twin(one.tag, address.url)
     except PressroomError as error:
         raise DemoError(f"{one.tag}: {error}", "`make serve` shows the server's log") from None
 
@@ -180,45 +157,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     choice.add_argument("--model", type=Path, metavar="FOLDER", help="another language model than the embedded one")
     choice.add_argument("--forecasts-only", action="store_true", help="no language model")
     return parser.parse_args(arguments)
-
-
-def _wait_ready(child: subprocess.Popen[bytes], address: Address, log: IO[bytes]) -> None:
-    """Return once the server takes requests. Raises DemoError with the end of its log if it does not."""
-    from pressroom_client import Client
-
-    deadline = time.monotonic() + READY_SECONDS
-    with Client(address.http, timeout=2, retries=0) as client:
-        while not client.ready():
-            if child.poll() is not None:
-                raise DemoError(
-                    f"the server stopped:\n{_tail(log)}", "run `make demo` again; it takes other ports then"
-                )
-            if time.monotonic() > deadline:
-                remedy = "`pressroom verify itransformer-etth1` checks an artifact; `make serve` shows the whole log"
-                raise DemoError(f"the server is not ready after {READY_SECONDS:.0f} s:\n{_tail(log)}", remedy)
-            time.sleep(0.1)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Ask the server to finish and wait for it."""
-    child.terminate()
-    try:
-        child.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as first, socket.socket() as second:
-        for probe in (first, second):
-            probe.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
-
-
-def _tail(log: IO[bytes]) -> str:
-    log.seek(0)
-    return "\n".join(log.read().decode(errors="replace").splitlines()[-LOG_LINES:])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A server of our own while something is measured: free loopback ports, ready when handed out, stopped afterwards."""
+"""A server of our own while something is shown or measured: free loopback ports, ready when handed out, stopped afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 HOST = "127.0.0.1"
-START_SECONDS = 120.0
+START_SECONDS = 180.0
 STOP_SECONDS = 30.0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.forecast_schema import Timings
+from services.core.answer import Explained
 
 
 class EhrEvent(BaseModel):
@@ -117,16 +117,11 @@ class EhrPrediction(BaseModel):
     representation: list[float] | None = Field(None, description="if asked for")
 
 
-class EhrResponse(BaseModel):
+class EhrResponse(Explained):
     """Predictions in the order of the request, and which model, dictionary and adapters made them."""
 
-    model: str
-    version: str
-    digest: str = Field(description="of the artifact that answered, sha256:<hex>")
     backbone: str = Field(description="digest of network, dictionary and ontology: what adapters attach to")
     dictionary: str = Field(description="digest of the dictionary's file")
-    request_id: str
-    timings: Timings
     batch_rows: int = Field(description="patients in the forward pass that served the first patient")
     patients: list[EhrPrediction]
 

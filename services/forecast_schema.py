@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.core.answer import Explained
+
 Stamp = str | int
 
 
@@ -62,16 +64,6 @@ class ForecastRequest(BaseModel):
     roll_out: bool = Field(False, description="a horizon beyond the model's goes on from its own forecast")
 
 
-class Timings(BaseModel):
-    """Milliseconds per stage; they add up to the total."""
-
-    preprocess_ms: float
-    queue_ms: float
-    inference_ms: float
-    postprocess_ms: float
-    total_ms: float
-
-
 class HistoryUse(BaseModel):
     """Rows that came and rows the model read."""
 
@@ -115,15 +107,9 @@ class SeriesForecast(BaseModel):
     intervals: list[Interval] | None = Field(None, description="one for each level asked for, ascending")
 
 
-class ForecastResponse(BaseModel):
+class ForecastResponse(Explained):
     """Forecasts in the order of the request, and which model made them."""
 
-    model: str
-    version: str
-    digest: str = Field(description="of the artifact that answered, sha256:<hex>")
-    request_id: str
-    timings: Timings
-    batch_rows: int = Field(description="rows of the forward pass that served this request")
     series: list[SeriesForecast]
 
 
@@ -170,15 +156,9 @@ class Coverage(BaseModel):
     values: int
 
 
-class TruthResponse(BaseModel):
+class TruthResponse(Explained):
     """What was compared, and how the model's intervals are doing."""
 
-    model: str
-    version: str
-    digest: str
-    request_id: str
-    timings: Timings
-    batch_rows: int
     truth: list[MetTruth]
     coverage: list[Coverage]
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from export.artifact import Artifact
+from services.core.answer import Explained
 from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.errors import ApiError
@@ -24,7 +25,6 @@ from services.core.oip.json_data import from_nested
 from services.core.runtime import OnnxRuntime
 from services.core.settings import Settings
 from services.core.tensors import Tensor, Tensors
-from services.forecast_schema import Timings
 
 _SMALL = 10_000  # elements up to which one dot product is cheaper than looking at each
 
@@ -39,15 +39,9 @@ class TensorsRequest(BaseModel):
     inputs: dict[str, list[Any]] = Field(description="input -> its rows as nested lists; as many rows of each")
 
 
-class TensorsResponse(BaseModel):
+class TensorsResponse(Explained):
     """What the graph gave, and which artifact it was."""
 
-    model: str
-    version: str
-    digest: str = Field(description="of the artifact that answered, sha256:<hex>")
-    request_id: str
-    timings: Timings
-    batch_rows: int = Field(description="rows of the forward pass that served this request")
     outputs: dict[str, list[Any]] = Field(description="output -> its rows as nested lists")
 
 

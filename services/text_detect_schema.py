@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from models.dna_gpt.verdict import Verdict
-from services.forecast_schema import Timings
+from services.core.answer import Explained
 
 Mode = Literal["white_box", "black_box"]
 
@@ -138,14 +138,9 @@ class GeneratorUsed(BaseModel):
     upstream: str | None
 
 
-class DetectResponse(BaseModel):
+class DetectResponse(Explained):
     """Verdicts in the order of the request, and which detector made them."""
 
-    model: str
-    version: str
-    digest: str = Field(description="of the artifact that answered, sha256:<hex>")
-    request_id: str
-    timings: Timings
     batch_rows: int = Field(description="most sequences that shared a step with this request's")
     mode: Mode
     generator: GeneratorUsed

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.core.answer import Explained
+
 Json = dict[str, Any]
 Verdict = Literal["marked", "not_marked", "inconclusive", "too_short"]
 
@@ -44,16 +46,7 @@ class GenerateRequest(BaseModel):
     ignore_eos: bool | None = Field(None, description="go on after the model's end token, so that all is embedded")
 
 
-class _Explained(BaseModel):
-    model: str
-    version: str
-    digest: str
-    request_id: str
-    timings: dict[str, float]
-    batch_rows: int
-
-
-class GenerateResponse(_Explained):
+class GenerateResponse(Explained):
     """The marked text and how much of the message it carries."""
 
     text: str
@@ -135,7 +128,7 @@ class TextReading(BaseModel):
     marks: list[TokenMark] | None = Field(None, description="with `return_marks`, in the text's order")
 
 
-class DecodeResponse(_Explained):
+class DecodeResponse(Explained):
     """One reading a text, in order."""
 
     results: list[TextReading]
@@ -178,7 +171,7 @@ class TextCheck(BaseModel):
     checks: list[Check]
 
 
-class VerifyResponse(_Explained):
+class VerifyResponse(Explained):
     """One entry a text, in order."""
 
     results: list[TextCheck]

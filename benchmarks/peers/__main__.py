@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.command import run
 from benchmarks.environments import PeerMissing
 from benchmarks.peers.contenders import CONTENDERS, OURS
 from benchmarks.server import use_own_store
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 MODELS = ("itransformer", "card", "regions", "mlp")
-_EXAMPLE = "Example: python -m benchmarks.peers --quick --peers mosec,triton --models mlp"
+_EXAMPLE = "python -m benchmarks.peers --quick --peers mosec,triton --models mlp"
 
 
 def main(
@@ -152,6 +153,4 @@ def _print(campaign: Campaign, found: list[Verdict]) -> None:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(epilog=_EXAMPLE)(main)
-    app()
+    run(main, _EXAMPLE)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.forecast_schema import Timings
+from services.core.answer import Explained
 
 Json = dict[str, Any]
 
@@ -150,12 +150,7 @@ class LabelScore(_Strict):
     cosine: float = Field(description="-1..1, what labels are ranked by")
 
 
-class _Answer(BaseModel):
-    model: str
-    version: str
-    digest: str = Field(description="of the artifact that answered, sha256:<hex>")
-    request_id: str
-    timings: Timings
+class _Answer(Explained):
     batch_rows: int = Field(description="images of the forward pass that served this request")
     image: ImageSize
     labels: list[str] = Field(description="in the request's order")

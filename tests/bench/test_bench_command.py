@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from live_server import PRESSROOM, LiveServer, clean_environment
-from peer import http_peer, json_response, respond
+from scripted_peer import http_peer, json_response, respond
 
 from pressroom.cli import main
 

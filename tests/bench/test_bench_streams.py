@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from peer import http_peer, json_response, post, respond
+from scripted_peer import http_peer, json_response, post, respond
 
 from export.errors import ExportError, OptionError
 from pressroom.bench_load import Load, Tally

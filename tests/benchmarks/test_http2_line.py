@@ -6,9 +6,9 @@ import asyncio
 
 import grpc
 import pytest
+from scripted_peer import grpc_peer
 
 from benchmarks.http2_line import Http2Line, grpc_message
-from pressroom.bench_grpc import INFER_METHOD
 
 
 @pytest.fixture
@@ -20,17 +20,11 @@ async def line():
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
         return b"=" + request
 
-    service, _, method = INFER_METHOD[1:].partition("/")
-    handlers = {method: grpc.unary_unary_rpc_method_handler(infer)}
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    opened = Http2Line("127.0.0.1", port)
-    await opened.open()
-    yield opened
-    opened.close()
-    await server.stop(None)
+    async with grpc_peer(infer) as port:
+        opened = Http2Line("127.0.0.1", port)
+        await opened.open()
+        yield opened
+        opened.close()
 
 
 async def _ask(line, raw):

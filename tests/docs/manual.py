@@ -17,8 +17,9 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, chdir
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,16 @@ def read_blocks(page: Path) -> list[Block]:
     return found
 
 
+def runnable(page: Path) -> list[Block]:
+    """The blocks of a page that a reader runs."""
+    return [block for block in read_blocks(page) if block.language in RUN and block.why_not is None]
+
+
+def unaccounted(page: Path) -> list[int]:
+    """Lines of the blocks that are neither run nor shown."""
+    return [block.line for block in read_blocks(page) if block.language not in RUN | SHOWN]
+
+
 @dataclass
 class Reader:
     """Someone who follows a page. home: the store; ports: what 3000 and 3001 stand for; said: what was printed."""
@@ -80,6 +91,20 @@ class Reader:
             return
         for command in Block("console", text, block.line, None).commands:
             self._command(command)
+
+    def follow_page(self, page: Path, stand_ins: Mapping[str, str] | None = None) -> int:
+        """Run every block of a page, and stop; how many there were. stand_ins: words of the page -> ours."""
+        assert unaccounted(page) == []
+        blocks = runnable(page)
+        try:
+            for block in blocks:
+                text = block.text
+                for word, meant in (stand_ins or {}).items():
+                    text = text.replace(word, meant)
+                self.follow(replace(block, text=text))
+        finally:
+            self.close()
+        return len(blocks)
 
     def close(self) -> None:
         """Stop the server that still runs."""

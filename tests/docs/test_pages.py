@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from live_server import LiveServer
-from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+from manual import ROOT, Reader, read_blocks, runnable, unaccounted
 
 DOCS = ROOT / "docs"
 OWN_TEST = {
@@ -26,7 +26,7 @@ OTHERS = ("CONTRIBUTING.md", "k8s/README.md", "examples/README.md")
 ALL = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in OTHERS)]
 CLIENT = ROOT / "clients" / "python" / "README.md"  # its Python runs in tests/clients/test_client_package.py
 PAGES = [page for page in ALL if page.name not in OWN_TEST]
-WITH_BLOCKS = [page for page in PAGES if any(b.language in RUN and b.why_not is None for b in read_blocks(page))]
+WITH_BLOCKS = [page for page in PAGES if runnable(page)]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,7 @@ def follow(pressed_home: Path, server: LiveServer, tmp_path_factory: pytest.Temp
 
     def run(page: Path) -> None:
         reader = Reader(home=home, scratch=home.parent, ports=(server.port, server.grpc_port))
-        for block in read_blocks(page):
-            if block.language in RUN and block.why_not is None:
-                reader.follow(block)
+        reader.follow_page(page)
 
     return run
 
@@ -50,7 +48,7 @@ def test_every_block_of_a_page_runs(page: Path, follow: Callable[[Path], None]) 
 
 @pytest.mark.parametrize("page", [*ALL, CLIENT], ids=lambda page: page.name)
 def test_every_block_of_a_page_is_run_shown_or_marked(page: Path) -> None:
-    assert [b.line for b in read_blocks(page) if b.language not in RUN | SHOWN] == []
+    assert unaccounted(page) == []
 
 
 def test_no_page_elsewhere_has_blocks_that_nobody_runs() -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from live_server import free_ports
-from manual import ROOT, RUN, SHOWN, Block, Reader, read_blocks
+from manual import ROOT, Block, Reader, runnable, unaccounted
 
-BLOCKS = read_blocks(ROOT / "docs" / "quickstart.md")
+PAGE = ROOT / "docs" / "quickstart.md"
 STAND_INS = {
     "smollm2-mark": "tiny-mark",
     "smollm2": "tiny-fp32",
@@ -47,11 +47,10 @@ def followed(home: Path) -> Iterator[tuple[Reader, Path]]:
     first, second = free_ports(2)
     reader = Reader(home=home, scratch=home.parent / "logs", ports=(first, second))
     try:
-        for block in BLOCKS:
-            if block.language in RUN and block.why_not is None:
-                with redirect_stdout(StringIO()) as printed:
-                    reader.follow(replace(block, text=stood_in(block, out)))
-                reader.said += printed.getvalue()
+        for block in runnable(PAGE):
+            with redirect_stdout(StringIO()) as printed:
+                reader.follow(replace(block, text=stood_in(block, out)))
+            reader.said += printed.getvalue()
         yield reader, out
     finally:
         reader.close()
@@ -84,5 +83,5 @@ def test_the_watermark_is_read_by_the_command_and_from_python(followed: tuple[Re
 
 
 def test_two_commands_come_first_and_every_block_is_run_shown_or_marked() -> None:
-    assert BLOCKS[0].commands == ["make setup", "make demo"]
-    assert [block.line for block in BLOCKS if block.language not in RUN | SHOWN] == []
+    assert runnable(PAGE)[0].commands == ["make setup", "make demo"]
+    assert unaccounted(PAGE) == []

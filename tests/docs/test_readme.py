@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from live_server import free_ports
-from manual import ROOT, RUN, SHOWN, Block, Reader, read_blocks
+from manual import ROOT, Block, Reader, read_blocks, runnable, unaccounted
 
 README = ROOT / "README.md"
 BLOCKS = read_blocks(README)
-TO_RUN = [block for block in BLOCKS if block.language in RUN and block.why_not is None]
+TO_RUN = runnable(README)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,7 @@ def test_every_block_of_the_readme_runs(block: Block, reader: Reader) -> None:
 
 
 def test_every_block_is_run_shown_or_marked() -> None:
-    unknown = [f"line {b.line}: {b.language or 'no language'}" for b in BLOCKS if b.language not in RUN | SHOWN]
-    assert not unknown
+    assert unaccounted(README) == []
     assert [b for b in BLOCKS if b.language == "console" and not b.commands] == []
 
 

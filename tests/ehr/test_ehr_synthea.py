@@ -27,7 +27,7 @@ from models.motor.task_file import TaskFile, read_task_file
 from models.motor.vocabulary import Event, Ontology, Vocabulary
 
 sys.path.append(str(Path(__file__).parents[1] / "docs"))
-from manual import ROOT, RUN, Reader, read_blocks
+from manual import ROOT, Reader
 
 FOLDER, RECORDS = ROOT / "data/checkpoints/motor_synthea", ROOT / "data/ehr/data/held_out.parquet"
 MODEL, AT = "motor-synthea", "2015-01-01"
@@ -175,11 +175,7 @@ def test_files_that_hold_no_records_are_misuse(synthea: LiveServer, tmp_path: Pa
 
 def test_every_block_of_the_page_runs(synthea: LiveServer, tmp_path: Path) -> None:
     reader = Reader(home=synthea.home, scratch=tmp_path, ports=(synthea.port, synthea.grpc_port))
-    blocks = [block for block in read_blocks(PAGE) if block.language in RUN and block.why_not is None]
-    assert len(blocks) == 3
-    for block in blocks:
-        reader.follow(block)
-    reader.close()
+    assert reader.follow_page(PAGE) == 3
 
 
 def test_the_example_prints_risks_and_draws(synthea: LiveServer, tmp_path: Path) -> None:

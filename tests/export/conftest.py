@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from one_thread import one_thread  # noqa: F401 (a fixture of this folder)
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -33,14 +34,6 @@ ETTH1 = ROOT / "data" / "ett" / "ETTh1.csv"
 CASES = {"itransformer": "itransformer_m7_96_96_marks", "card": "card_ett_96_96"}
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from live_server import LiveServer, clean_environment
 from text_server import FP32, INT8
 
 sys.path.append(str(Path(__file__).parents[1] / "docs"))
-from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+from manual import ROOT, Reader
 
 PAGE = ROOT / "docs" / "llm.md"
 NAMED = "smollm2"
@@ -19,12 +18,7 @@ NAMED = "smollm2"
 
 def test_every_block_of_the_page_runs(text: LiveServer, tmp_path: Path) -> None:
     reader = Reader(home=text.home, scratch=tmp_path, ports=(text.port, text.grpc_port))
-    blocks = read_blocks(PAGE)
-    assert {block.language for block in blocks} <= RUN | SHOWN
-    for block in blocks:
-        if block.language in RUN and block.why_not is None:
-            reader.follow(replace(block, text=block.text.replace(NAMED, FP32)))
-    reader.close()
+    assert reader.follow_page(PAGE, {NAMED: FP32}) >= 1
 
 
 def test_the_openai_example_lets_both_models_continue(text: LiveServer, tmp_path: Path) -> None:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from forecasters import CHECKPOINTS, SMALL, Bundled, randomise
+from one_thread import one_thread  # noqa: F401 (a fixture of this folder)
 from safetensors.torch import load_file
 from torch import nn
 
 from models.forecasting.registry import architecture
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -30,15 +30,6 @@ SHEET, PHOTOGRAPHS = ROOT / "data/artwork/emoji.webp", ROOT / "data/photographs"
 FEW = Training(image_size=96, steps=6, batch_size=3, boxes_per_image=3, warmup_steps=1, save_every=2)
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    """Sums round alike only over the same number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def settings() -> Settings:
     with pytest.MonkeyPatch.context() as patch:

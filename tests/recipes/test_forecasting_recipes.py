@@ -41,14 +41,6 @@ PLAN = {
 Make = Callable[..., Settings]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """400 hours of three columns with a daily rhythm, one of them two hours behind another."""

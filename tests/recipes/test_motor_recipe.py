@@ -7,7 +7,6 @@ import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgpack
 import numpy as np
@@ -39,15 +38,6 @@ from recipes.motor.targets import history
 
 ROOT = Path(__file__).parents[2]
 START = datetime(1950, 1, 1)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    """Sums round alike only over the same number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from detecting import DETECTOR
 from live_server import LiveServer
 
 sys.path.append(str(Path(__file__).parents[1] / "docs"))
-from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+from manual import ROOT, Reader
 
 PAGE = ROOT / "docs" / "text-detection.md"
 
 
 def test_every_block_of_the_page_runs(detecting: LiveServer, tmp_path: Path) -> None:
     reader = Reader(home=detecting.home, scratch=tmp_path, ports=(detecting.port, detecting.grpc_port))
-    blocks = read_blocks(PAGE)
-    assert {block.language for block in blocks} <= RUN | SHOWN
-    for block in blocks:
-        if block.language in RUN and block.why_not is None:
-            reader.follow(replace(block, text=block.text.replace("smollm2-text", DETECTOR)))
-    reader.close()
+    assert reader.follow_page(PAGE, {"smollm2-text": DETECTOR}) >= 1

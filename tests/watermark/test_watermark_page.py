@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from live_server import LiveServer, clean_environment
 from marked_server import SCHEME
 
 sys.path.append(str(Path(__file__).parents[1] / "docs"))
-from manual import ROOT, RUN, SHOWN, Reader, read_blocks
+from manual import ROOT, Reader
 
 PAGE = ROOT / "docs" / "watermark.md"
 NAMED, MESSAGE = "smollm2-mark", "613"
@@ -21,13 +20,7 @@ OURS = "90"  # of the eight bits that the tests' scheme has
 
 def test_every_block_of_the_page_runs(marks: LiveServer, tmp_path: Path) -> None:
     reader = Reader(home=marks.home, scratch=tmp_path, ports=(marks.port, marks.grpc_port))
-    blocks = read_blocks(PAGE)
-    assert {block.language for block in blocks} <= RUN | SHOWN
-    to_run = [block for block in blocks if block.language in RUN and block.why_not is None]
-    assert len(to_run) >= 2
-    for block in to_run:
-        reader.follow(replace(block, text=block.text.replace(NAMED, SCHEME).replace(MESSAGE, OURS)))
-    reader.close()
+    assert reader.follow_page(PAGE, {NAMED: SCHEME, MESSAGE: OURS}) >= 2
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
