@@ -1,4 +1,4 @@
-"""A server of our own while something is shown or measured: free loopback ports, ready when handed out, stopped afterwards."""
+"""A server of our own, to show or measure it: free loopback ports, ready when handed out, stopped afterwards."""
 
 from __future__ import annotations
 
