@@ -10,22 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from services.core.oip.codec import to_raw_bytes
 from services.core.oip.messages import ModelInferRequest, ModelInferResponse
+from services.core.tensors import DTYPES, dtype_name
 
 Tensors = Mapping[str, npt.NDArray[Any]]  # BYTES tensors are object arrays of bytes
 JSON_TYPE = {"Content-Type": "application/json"}
 HEADER_LENGTH = "Inference-Header-Content-Length"
-DATATYPES: dict[str, Any] = {
-    "BOOL": np.bool_, "UINT8": np.uint8, "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64,
-    "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64,
-    "FP16": np.float16, "FP32": np.float32, "FP64": np.float64, "BYTES": np.object_,
-}  # fmt: skip
-_NAMES = {np.dtype(dtype): name for name, dtype in DATATYPES.items()}
-
-
-def datatype(tensor: npt.NDArray[Any]) -> str:
-    """The protocol's name of a tensor's type."""
-    return _NAMES[tensor.dtype]
 
 
 def as_json(tensors: Tensors) -> tuple[bytes, dict[str, str]]:
@@ -36,7 +27,7 @@ def as_json(tensors: Tensors) -> tuple[bytes, dict[str, str]]:
 
 def as_binary(tensors: Tensors) -> tuple[bytes, dict[str, str]]:
     """Body and headers with the tensors as bytes behind the JSON; the answer is asked for in the same way."""
-    raw = {name: _raw(tensor) for name, tensor in tensors.items()}
+    raw = {name: to_raw_bytes(tensor) for name, tensor in tensors.items()}
     inputs = [
         {**_head(name, tensor), "parameters": {"binary_data_size": len(raw[name])}} for name, tensor in tensors.items()
     ]
@@ -49,8 +40,8 @@ def as_message(model: str, version: str, tensors: Tensors) -> bytes:
     """A serialized ModelInferRequest with raw contents."""
     request = ModelInferRequest(model_name=model, model_version=version)
     for name, tensor in tensors.items():
-        request.inputs.add(name=name, datatype=datatype(tensor), shape=tensor.shape)
-        request.raw_input_contents.append(_raw(tensor))
+        request.inputs.add(name=name, datatype=dtype_name(tensor), shape=tensor.shape)
+        request.raw_input_contents.append(to_raw_bytes(tensor))
     return bytes(request.SerializeToString())
 
 
@@ -79,15 +70,13 @@ def read_message(body: bytes) -> dict[str, npt.NDArray[Any]]:
 def read_inputs(document: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     """Tensors of a JSON infer request. Raises KeyError, ValueError or TypeError if it is none."""
     return {
-        one["name"]: np.array(_flat(one["data"], one["datatype"]), dtype=DATATYPES[one["datatype"]]).reshape(
-            one["shape"]
-        )
+        one["name"]: np.array(_flat(one["data"], one["datatype"]), dtype=DTYPES[one["datatype"]]).reshape(one["shape"])
         for one in document["inputs"]
     }
 
 
 def _head(name: str, tensor: npt.NDArray[Any]) -> dict[str, Any]:
-    return {"name": name, "datatype": datatype(tensor), "shape": list(tensor.shape)}
+    return {"name": name, "datatype": dtype_name(tensor), "shape": list(tensor.shape)}
 
 
 def _listed(tensor: npt.NDArray[Any]) -> Any:
@@ -110,15 +99,9 @@ def _flat(data: Any, kind: str) -> Any:
     return [item.encode() if isinstance(item, str) else bytes(item) for item in flat]
 
 
-def _raw(tensor: npt.NDArray[Any]) -> bytes:
-    if tensor.dtype != object:
-        return tensor.tobytes()
-    return b"".join(len(item).to_bytes(4, "little") + item for item in tensor.ravel())
-
-
 def _tensor(kind: str, shape: list[int], raw: bytes) -> npt.NDArray[Any]:
     if kind != "BYTES":
-        return np.frombuffer(raw, dtype=DATATYPES[kind]).reshape(shape)
+        return np.frombuffer(raw, dtype=DTYPES[kind]).reshape(shape)
     items, at = [], 0
     while at < len(raw):
         size = int.from_bytes(raw[at : at + 4], "little")

@@ -14,7 +14,6 @@ import orjson
 from export.errors import OptionError
 from pressroom.bench_http import Outcome
 from pressroom.bench_oip import (
-    DATATYPES,
     JSON_TYPE,
     Tensors,
     as_binary,
@@ -25,6 +24,7 @@ from pressroom.bench_oip import (
     read_message,
 )
 from pressroom.bench_target import Model, Server
+from services.core.tensors import DTYPES
 
 WIRES = ("native", "oip-json", "oip-binary", "grpc")
 VARIANTS = 16  # different random requests, in turn
@@ -95,10 +95,10 @@ def _random(
     """Standard normal numbers, bytes 0 to 255, or small whole numbers, in the tensor's shape."""
     name, kind = spec["name"], spec["datatype"]
     shape = shapes.get(name) or [rows if i == 0 and n == -1 else n for i, n in enumerate(spec["shape"])]
-    if -1 in shape or kind not in DATATYPES or kind == "BYTES":
+    if -1 in shape or kind not in DTYPES or kind == "BYTES":
         why = f"{kind} tensors cannot be made up" if kind == "BYTES" else f"its shape is {spec['shape']}"
         raise OptionError(f"input {name!r}: {why}", f"give a request (--input FILE) or a shape (--shape {name}=1,96,7)")
-    dtype = np.dtype(DATATYPES[kind])
+    dtype = DTYPES[kind]
     if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype)
     return random.integers(0, 2 if dtype.kind == "b" else 256 if kind == "UINT8" else 100, shape).astype(dtype)
