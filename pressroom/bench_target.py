@@ -100,7 +100,7 @@ class Server:
             return None
 
 
-def read_server(url: str, grpc: str | None, key: str, authorities: Path | None) -> Server:
+def read_server(url: str, grpc: str | None = None, key: str = "", authorities: Path | None = None) -> Server:
     """A server from its address. Raises OptionError for one that makes no sense."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):

@@ -72,7 +72,7 @@ def try_point(point: Point, work: Workload) -> Trial:
 def _under_load(running: Gateway, work: Workload) -> Result:
     import uvloop
 
-    server = read_server(running.url, f"127.0.0.1:{running.grpc_port}", "", None)
+    server = read_server(running.url, running.grpc_url)
     model = ask_model(server, work.model)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_measure(server, model, work))
