@@ -15,10 +15,11 @@ from benchmarks.cpu import ServerCpu
 from benchmarks.footprint import FAMILIES, keyed, resident, stored
 from benchmarks.growth_load import load_times
 from benchmarks.growth_stores import copied, store_settings
+from benchmarks.load import one_window
 from benchmarks.server import Gateway, gateway
 from pressroom.bench_load import Load, Tally
 from pressroom.bench_requests import WIRES, from_model, prepare
-from pressroom.bench_target import Server, ask_model, read_server
+from pressroom.bench_target import ask_model, read_server
 
 WARM, SECONDS = 0.5, 1.5
 MANY, FEW = 64, 4  # clients
@@ -29,7 +30,7 @@ MODELS = (1, 4, 16, 64)
 
 
 @dataclass(frozen=True)
-class Shot:
+class Measured:
     """One measurement: answers a second, their latency in ms, server CPU ms an answer, failures."""
 
     rate: float
@@ -58,34 +59,34 @@ def started(settings: dict[str, str], service: str = "gateway") -> Iterator[tupl
         yield running, Start(seconds, cpu.workers + cpu.supervisor, resident(running))
 
 
-def batch_sizes(model: str) -> dict[int, Shot]:
+def batch_sizes(model: str) -> dict[int, Measured]:
     """MANY clients that ask for one row each, with at most so many rows in a forward pass."""
     found = {}
     for most in BATCHES:
         with started({"PRESSROOM_MODELS": model, "PRESSROOM_MAX_BATCH_ROWS": str(most)}) as (running, _):
-            found[most] = shot(running, requests(running, [model], "oip-binary", 1), "oip-binary", MANY)
+            found[most] = measure(running, requests(running, [model], "oip-binary", 1), "oip-binary", MANY)
     return found
 
 
-def payloads(model: str) -> dict[str, dict[int, tuple[int, Shot]]]:
+def payloads(model: str) -> dict[str, dict[int, tuple[int, Measured]]]:
     """FEW clients that ask for so many rows at once, by wire: bytes of a request, and what came of it."""
-    found: dict[str, dict[int, tuple[int, Shot]]] = {}
+    found: dict[str, dict[int, tuple[int, Measured]]] = {}
     with started({"PRESSROOM_MODELS": model}) as (running, _):
         for wire in WIRES[1:]:
             for rows in ROWS:
                 asked = requests(running, [model], wire, rows)
-                found.setdefault(wire, {})[rows] = len(asked[0]), shot(running, asked, wire, FEW)
+                found.setdefault(wire, {})[rows] = len(asked[0]), measure(running, asked, wire, FEW)
     return found
 
 
-def loaded_models(model: str) -> dict[int, tuple[Start, Shot]]:
+def loaded_models(model: str) -> dict[int, tuple[Start, Measured]]:
     """The same artifact under so many names, all of them asked in turn."""
     found = {}
     names = copied(model, max(MODELS))
     for count in MODELS:
         served = names[:count]
         with started({**store_settings(), "PRESSROOM_MODELS": ",".join(served)}) as (running, start):
-            found[count] = start, shot(running, requests(running, served, "oip-binary", 1), "oip-binary", MANY)
+            found[count] = start, measure(running, requests(running, served, "oip-binary", 1), "oip-binary", MANY)
     return found
 
 
@@ -117,30 +118,22 @@ def loads(found: dict[str, list[str]]) -> dict[str, dict[str, float]]:
 
 def requests(running: Gateway, models: Sequence[str], wire: str, rows: int) -> list[bytes]:
     """Prepared requests for all models, one model after another."""
-    server = _server(running)
+    server = read_server(running.url, running.grpc_url)
     asked = [ask_model(server, model) for model in models]
     by_model = [prepare(wire, from_model(model, rows, {}, seed=0), model, server) for model in asked]
     return [request for turn in zip(*by_model, strict=True) for request in turn]
 
 
-def shot(running: Gateway, asked: list[bytes], wire: str, clients: int) -> Shot:
+def measure(running: Gateway, asked: list[bytes], wire: str, clients: int) -> Measured:
     """One window under closed clients."""
-    return uvloop.run(_shot(running, asked, wire, clients))
+    return uvloop.run(_measure(running, asked, wire, clients))
 
 
-async def _shot(running: Gateway, asked: list[bytes], wire: str, clients: int) -> Shot:
-    server, account, tally = _server(running), ServerCpu(running.pid), Tally(asked)
+async def _measure(running: Gateway, asked: list[bytes], wire: str, clients: int) -> Measured:
+    server = read_server(running.url, running.grpc_url)
     make, channels = server.grpc_lines(clients) if wire == "grpc" else (server.http_lines(), [])
-    async with Load(clients=clients).at_work(tally, make, seed=0):
-        await asyncio.sleep(WARM)
-        before, warming = account.read(), tally.turn()
-        await asyncio.sleep(SECONDS)
-        used, window = account.read().since(before), tally.turn()
+    load = Load(clients=clients)
+    window, used, failed = await one_window(Tally(asked), load, make, running.pid, WARM, SECONDS, seed=0)
     await asyncio.gather(*(channel.close() for channel in channels))
-    failed = (warming.failed + window.failed + tally.window.failed).total()
     cpu = 1e3 * (used.workers + used.supervisor) / max(len(window.latencies), 1)
-    return Shot(window.rate, window.percentile_ms(50), window.percentile_ms(99), cpu, failed)
-
-
-def _server(running: Gateway) -> Server:
-    return read_server(running.url, f"127.0.0.1:{running.grpc_port}", "", None)
+    return Measured(window.rate, window.percentile_ms(50), window.percentile_ms(99), cpu, failed.total())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.growth_measures import FEW, MANY, MODEL, Shot
+from benchmarks.growth_measures import FEW, MANY, MODEL, Measured
 from benchmarks.report import table
 
 PICTURE = "growth.png"
@@ -32,7 +32,7 @@ def _busy(load: float) -> str:
     return f"\n\n**The machine was not quiet (load average {load:.1f}): times are longer than they would be.**"
 
 
-def _batch(found: dict[str, dict[int, Shot]]) -> str:
+def _batch(found: dict[str, dict[int, Measured]]) -> str:
     headings = [
         "rows joined at most",
         *(f"{name}: {what}" for name in found for what in ("requests/s", "p99 ms", "CPU ms")),
@@ -46,11 +46,11 @@ def _batch(found: dict[str, dict[int, Shot]]) -> str:
     return f"## Rows of a forward pass\n\n{words}\n\n{table(headings, rows)}"
 
 
-def _times(one: Shot) -> tuple[str, str]:
+def _times(one: Measured) -> tuple[str, str]:
     return f"{one.p99_ms:.1f}", f"{one.cpu_ms:.3f}"
 
 
-def _payload(found: dict[str, dict[int, tuple[int, Shot]]]) -> str:
+def _payload(found: dict[str, dict[int, tuple[int, Measured]]]) -> str:
     headings = ["wire", "rows a request", "bytes a request", "rows/s", "MB/s", "p50 ms", "CPU ms a row"]
     rows = [
         [wire, str(count), f"{size:,}", f"{count * one.rate:,.0f}", f"{size * one.rate / 1e6:.1f}", f"{one.p50_ms:.1f}",
@@ -104,18 +104,18 @@ def _load(found: dict[str, dict[str, float]]) -> str:
 
 def failures(found: dict[str, Any]) -> int:
     """Requests that failed in any measurement."""
-    return sum(one.failed for one in _shots(found))
+    return sum(one.failed for one in _measured(found))
 
 
-def _shots(value: Any) -> Iterator[Shot]:
-    if isinstance(value, Shot):
+def _measured(value: Any) -> Iterator[Measured]:
+    if isinstance(value, Measured):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _shots(item)
+            yield from _measured(item)
     elif isinstance(value, tuple):
         for item in value:
-            yield from _shots(item)
+            yield from _measured(item)
 
 
 def draw(found: dict[str, Any], out: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -22,6 +23,7 @@ from benchmarks.windows import split_windows
 from benchmarks.wires import WIRES
 from pressroom.bench_http import HttpLine, Outcome
 from pressroom.bench_load import Load, MakeLine, Tally
+from pressroom.bench_stats import Window
 
 SEED = 1  # of an open loop's times
 
@@ -144,15 +146,8 @@ def _framed(prepared: Prepared) -> Prepared:
 
 
 async def _take(shot: Shot, prepared: Prepared) -> Taken:
-    tally = Tally(prepared.requests)
-    account = ServerCpu(shot.pid)
-    load = Load(shot.clients, shot.rate)
-    async with load.at_work(tally, _lines(shot, prepared.grpc), seed=SEED):
-        await asyncio.sleep(shot.warm)
-        before, warming = account.read(), tally.turn()
-        await asyncio.sleep(shot.seconds)
-        used, window = account.read().since(before), tally.turn()
-    failed = warming.failed + window.failed + tally.window.failed  # counted outside the window, too: nothing may fail
+    tally, load, make = Tally(prepared.requests), Load(shot.clients, shot.rate), _lines(shot, prepared.grpc)
+    window, used, failed = await one_window(tally, load, make, shot.pid, shot.warm, shot.seconds, SEED)
     return Taken(
         seconds=window.seconds,
         answers=len(window.latencies),
@@ -164,6 +159,22 @@ async def _take(shot: Shot, prepared: Prepared) -> Taken:
         generator_cpu=window.own_cpu,
         kept=tally.kept,
     )
+
+
+async def one_window(
+    tally: Tally, load: Load, make: MakeLine, pid: int, warm: float, seconds: float, seed: int
+) -> tuple[Window, CpuReading, Counter[str]]:
+    """A window of `seconds` after `warm` seconds of load, the CPU the server `pid` used in it, and what failed.
+
+    Failures are counted outside the window, too: nothing may fail.
+    """
+    account = ServerCpu(pid)
+    async with load.at_work(tally, make, seed):
+        await asyncio.sleep(warm)
+        before, warming = account.read(), tally.turn()
+        await asyncio.sleep(seconds)
+        used, window = account.read().since(before), tally.turn()
+    return window, used, warming.failed + window.failed + tally.window.failed
 
 
 def _lines(shot: Shot, over_grpc: bool) -> MakeLine:

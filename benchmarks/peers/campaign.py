@@ -30,7 +30,7 @@ FLOOR_SECONDS = 0.3
 
 
 @dataclass(frozen=True, order=True)
-class Load:
+class Loop:
     """clients: of a closed loop; share: of an open loop, requests/s as a share of what the busiest closed loop gave."""
 
     clients: int = 0
@@ -47,7 +47,7 @@ class Cell:
     subject: str
     contender: str
     wire: str
-    load: Load
+    load: Loop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,9 @@ class Plan:
     seconds: float
     warm: float
 
-    def loads(self) -> list[Load]:
+    def loads(self) -> list[Loop]:
         """Closed loops first: the open ones need what they gave."""
-        return [Load(clients=n) for n in sorted(self.clients)] + [Load(share=part) for part in self.shares]
+        return [Loop(clients=n) for n in sorted(self.clients)] + [Loop(share=part) for part in self.shares]
 
     def shots(self) -> int:
         wires = sum(len(CONTENDERS[name].wires) for name in self.contenders)
@@ -162,7 +162,7 @@ class Campaign:
         """Requests a second of an open loop; 0 for a closed one."""
         if not cell.load.share:
             return 0.0
-        busiest = Cell(cell.subject, cell.contender, cell.wire, Load(clients=max(self.plan.clients)))
+        busiest = Cell(cell.subject, cell.contender, cell.wire, Loop(clients=max(self.plan.clients)))
         return max(1.0, cell.load.share * median(one.requests_per_s for one in self.results[busiest]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.peers.campaign import Cell, Load
+from benchmarks.peers.campaign import Cell, Loop
 from benchmarks.peers.contenders import OURS
 from benchmarks.peers.tables import CHARTS, label
 from benchmarks.peers.verdicts import Medians
@@ -19,15 +19,15 @@ def draw(folder: Path, numbers: Medians) -> list[Path]:
     clients = max(cell.load.clients for cell in numbers)
     share = max(cell.load.share for cell in numbers)
     found = [
-        _bars(folder / CHARTS["cpu"], numbers, Load(clients=clients), "cpu_ms", f"CPU ms a request, {clients} clients")
+        _bars(folder / CHARTS["cpu"], numbers, Loop(clients=clients), "cpu_ms", f"CPU ms a request, {clients} clients")
     ]
     if share:
         title = f"p99 ms, open loop at {share:.0%} of each server's own rate"
-        found.append(_bars(folder / CHARTS["latency"], numbers, Load(share=share), "p99_ms", title))
+        found.append(_bars(folder / CHARTS["latency"], numbers, Loop(share=share), "p99_ms", title))
     return found
 
 
-def _bars(path: Path, numbers: Medians, load: Load, figure: str, title: str) -> Path:
+def _bars(path: Path, numbers: Medians, load: Loop, figure: str, title: str) -> Path:
     """A panel a model, a bar a server, the smallest first; logarithmic, because servers differ by tens of times."""
     import matplotlib
 

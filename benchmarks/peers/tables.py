@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.machine import describe
-from benchmarks.peers.campaign import FLOOR_ROWS, Campaign, Cell, Load
+from benchmarks.peers.campaign import FLOOR_ROWS, Campaign, Cell, Loop
 from benchmarks.peers.contenders import CONTENDERS, OURS
 from benchmarks.peers.subjects import MAX_BATCH_ROWS, MAX_DELAY_MS
 from benchmarks.peers.verdicts import Medians
@@ -38,7 +38,7 @@ def label(cell: Cell) -> str:
     return f"{contender.title}, {WIRES[cell.wire].title}"
 
 
-def groups(campaign: Campaign) -> Iterator[tuple[str, Load, list[Cell]]]:
+def groups(campaign: Campaign) -> Iterator[tuple[str, Loop, list[Cell]]]:
     """The measured cells by model and load."""
     for subject in campaign.floors:
         for load in campaign.plan.loads():
@@ -146,7 +146,7 @@ def sections(campaign: Campaign, found: Sequence[Verdict]) -> list[str]:
     return [*parts, _versions(campaign)]
 
 
-def _said(load: Load, clients: Sequence[int]) -> str:
+def _said(load: Loop, clients: Sequence[int]) -> str:
     if load.clients:
         return f"{load.clients} client{'s' * (load.clients > 1)}"
     return f"open loop at {load.share:.0%} of its own rate with {max(clients)} clients"

@@ -12,7 +12,7 @@ import typer
 from benchmarks.cpu import CpuReading
 from benchmarks.load import Taken
 from benchmarks.peers.__main__ import chosen
-from benchmarks.peers.campaign import Campaign, Cell, Load, Plan, Result, to_result
+from benchmarks.peers.campaign import Campaign, Cell, Loop, Plan, Result, to_result
 from benchmarks.peers.charts import draw
 from benchmarks.peers.contenders import CONTENDERS, SERVERS
 from benchmarks.peers.subjects import Subject
@@ -100,7 +100,7 @@ def test_cpu_a_request_counts_the_whole_server_and_others_are_whoever_else_ran()
     assert (found.checked, found.wrong) == (1, 1)
 
 
-BUSY = Load(clients=64)
+BUSY = Loop(clients=64)
 
 
 def _cell(contender, wire, load=BUSY):
@@ -121,7 +121,7 @@ def _medians(**changed):
         ("triton", "oip-grpc"): _numbers(7500, 0.12, 9),
     }
     return {_cell(*key): numbers for key, numbers in cells.items()} | {
-        _cell("pressroom", "oip-binary", Load(clients=1)): _numbers(1, 99, 99)  # decides nothing
+        _cell("pressroom", "oip-binary", Loop(clients=1)): _numbers(1, 99, 99)  # decides nothing
     }
 
 

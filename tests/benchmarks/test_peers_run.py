@@ -16,7 +16,7 @@ from benchmarks.environments import PeerMissing
 from benchmarks.load import LoadGenerator
 from benchmarks.peers import campaign as runs
 from benchmarks.peers import subjects
-from benchmarks.peers.campaign import Campaign, Cell, Load, Plan
+from benchmarks.peers.campaign import Campaign, Cell, Loop, Plan
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.processes import is_alive, served
 from benchmarks.peers.subjects import Subject
@@ -79,7 +79,7 @@ def test_wrong_and_refused_answers_are_counted_and_named(measured):
         assert one.cpu_ms > 0
         assert 0 < one.p50_ms <= one.p99_ms
     assert all(one.failed == 0 for one in results("wrong"))
-    closed = run.results[Cell("add", "wrong", "bytes", Load(clients=3))]
+    closed = run.results[Cell("add", "wrong", "bytes", Loop(clients=3))]
     for one in closed:
         assert one.wrong == pytest.approx(one.checked / 4, rel=0.5)
     assert all(one.failed > 0 and one.wrong == 0 for one in results("refusing"))
@@ -91,7 +91,7 @@ def test_wrong_and_refused_answers_are_counted_and_named(measured):
 
 def test_an_open_loop_asks_at_its_share_of_the_closed_loops_rate(measured):
     run, _ = measured
-    closed, opened = (run.results[Cell("add", "honest", "bytes", load)] for load in (Load(clients=3), Load(share=0.1)))
+    closed, opened = (run.results[Cell("add", "honest", "bytes", load)] for load in (Loop(clients=3), Loop(share=0.1)))
     for first, second in zip(closed[:1], opened[:1], strict=True):
         assert second.requests_per_s == pytest.approx(0.1 * first.requests_per_s, rel=0.5)
 
