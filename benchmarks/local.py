@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,13 +44,19 @@ class LocalModel:
 
     def cpu_ms_per_row(self, windows: Windows, rows: int, seconds: float) -> float:
         """CPU milliseconds a row of the graph alone, in batches of `rows`, measured for about `seconds`."""
-        tensors = self.tensors(windows, slice(0, rows))
-        self.runtime.run({**tensors})
-        until, passes, began = time.perf_counter() + seconds, 0, time.thread_time()
-        while time.perf_counter() < until or passes == 0:
-            self.runtime.run({**tensors})
-            passes += 1
-        return (time.thread_time() - began) * 1e3 / (passes * rows)
+        return cpu_ms_per_row(self.runtime.run, self.tensors(windows, slice(0, rows)), rows, seconds)
+
+
+def cpu_ms_per_row(
+    run: Callable[[dict[str, Any]], object], tensors: Mapping[str, Any], rows: int, seconds: float
+) -> float:
+    """CPU milliseconds a row of this thread, over about `seconds` of passes after a first one."""
+    run({**tensors})
+    until, passes, began = time.perf_counter() + seconds, 0, time.thread_time()
+    while time.perf_counter() < until or passes == 0:
+        run({**tensors})
+        passes += 1
+    return (time.thread_time() - began) * 1e3 / (passes * rows)
 
 
 def local_model(name: str) -> LocalModel:

@@ -8,7 +8,6 @@ are not being measured are stopped (SIGSTOP), because some of them poll.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from statistics import median
 
 from benchmarks.environments import PeerMissing
 from benchmarks.load import LoadGenerator, Shot, Taken
+from benchmarks.local import cpu_ms_per_row
 from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.processes import Running, served
 from benchmarks.peers.subjects import Subject
@@ -187,9 +187,4 @@ def floor(subject: Subject, rows: int) -> float:
     """CPU milliseconds a row of the bare graph in this process, in batches of `rows`."""
     run = OnnxRuntime(subject.graph, RuntimeOptions(threads=1)).run
     batch = {name: tensor[:rows] for name, tensor in subject.inputs.items()}
-    run({**batch})
-    until, passes, began = time.perf_counter() + FLOOR_SECONDS, 0, time.thread_time()
-    while time.perf_counter() < until or passes == 0:
-        run({**batch})
-        passes += 1
-    return (time.thread_time() - began) * 1e3 / (passes * rows)
+    return cpu_ms_per_row(run, batch, rows, FLOOR_SECONDS)
