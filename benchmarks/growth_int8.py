@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import numpy as np
-import onnxruntime as ort
 from pressroom_client import Client
 
 from benchmarks.detection_accuracy import measure as box_accuracy
 from benchmarks.report import table
 from benchmarks.server import gateway
 from export.artifact import Artifact, open_artifact
+from services.core.runtime import OnnxRuntime, RuntimeOptions
 from services.core.tensors import Tensors
 
 FORECASTERS, CLIP = ("itransformer-etth1", "card-etth1"), "clipself-tiny"
@@ -68,31 +67,23 @@ def speeds() -> list[Speed]:
 
 def _speed(name: str, file: str, rows: int, tensors: Tensors) -> Speed:
     graphs = [open_artifact(one).file(file) for one in (name, name + SUFFIX)]
-    sessions = [_session(graph) for graph in graphs]
-    feeds = [{one.name: tensors[one.name] for one in session.get_inputs()} for session in sessions]
+    runtimes = [OnnxRuntime(graph, RuntimeOptions(threads=1)) for graph in graphs]
+    feeds = [{one: tensors[one] for one in runtime.inputs} for runtime in runtimes]
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
-        for session, feed, times in zip(sessions, feeds, taken, strict=True):
-            times.append(_cpu_ms(session, feed) / rows)
+        for runtime, feed, times in zip(runtimes, feeds, taken, strict=True):
+            times.append(_cpu_ms(runtime, feed) / rows)
     sizes = [graph.stat().st_size for graph in graphs]
     return Speed(f"{name}, {file}", *sizes, rows, median(taken[0]), median(taken[1]))
 
 
-def _cpu_ms(session: ort.InferenceSession, feed: Tensors) -> float:
+def _cpu_ms(runtime: OnnxRuntime, feed: Tensors) -> float:
     """CPU ms of one pass, over CPU_SECONDS of passes."""
     passes, began = 0, time.process_time()
     while (used := time.process_time() - began) < CPU_SECONDS:
-        session.run(None, feed)
+        runtime.run(feed)
         passes += 1
     return 1e3 * used / passes
-
-
-def _session(graph: Path) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    return ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 
 def _windows(rows: int) -> Tensors:

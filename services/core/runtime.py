@@ -46,6 +46,11 @@ class OnnxRuntime:
         self._session = ort.InferenceSession(str(graph), settings, providers=[*available, "CPUExecutionProvider"])
         self._outputs = [o.name for o in self._session.get_outputs()]
 
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the tensors it takes."""
+        return [i.name for i in self._session.get_inputs()]
+
     def run(self, tensors: Tensors) -> Tensors:
         return dict(zip(self._outputs, self._session.run(self._outputs, tensors), strict=True))
 
