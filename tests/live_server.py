@@ -5,6 +5,7 @@ Nothing here knows what the server should answer. Waiting is always polling agai
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -43,13 +44,20 @@ def free_ports(count: int) -> list[int]:
 
 def eventually(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
     """The first true value of `condition`, asked again and again; AssertionError saying `what` after `seconds`."""
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < until, f"{seconds:.0f} s passed and still not: {what}"
+        assert time.monotonic() < deadline, f"{seconds:.0f} s passed and still not: {what}"
         time.sleep(0.01)
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait on this event loop until `condition` is true; TimeoutError after `seconds`."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def clean_environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -76,10 +76,3 @@ async def grpc_peer(infer: Callable[[bytes, Any], Any]) -> AsyncIterator[int]:
         yield port
     finally:
         await server.stop(None)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Wait until it is true; fails after ten seconds."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)

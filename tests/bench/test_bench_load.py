@@ -8,7 +8,8 @@ from functools import partial
 import grpc
 import orjson
 import pytest
-from scripted_peer import grpc_peer, http_peer, json_response, post, respond, until
+from live_server import until
+from scripted_peer import grpc_peer, http_peer, json_response, post, respond
 
 from pressroom.bench_grpc import GrpcLine, open_channel
 from pressroom.bench_http import LOST, HttpLine, Outcome, read_chunks

@@ -10,6 +10,7 @@ from threading import Semaphore
 
 import pytest
 from engine_tools import StartEngine, answer_of
+from live_server import until
 from toy_backend import ToyBackend, toy_answer
 
 from services.core.errors import ApiError
@@ -24,13 +25,6 @@ async def settle(seconds: float = 5.0) -> None:
     """Let callbacks run that are on their way."""
     for _ in range(3):
         await asyncio.sleep(0)
-
-
-async def until(condition: object, seconds: float = 10.0) -> None:
-    """Poll with a deadline."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.002)
 
 
 @pytest.mark.parametrize("chunk", [2, 3, 7, 64])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from live_server import until
 from text_server import CHAT, COMPLETIONS, CONTEXT, FP32
 
 from export.artifact import EXAMPLE, Artifact, ArtifactError, read_artifact
@@ -139,8 +140,6 @@ async def test_a_retired_model_gives_its_memory_back_without_the_collectors_help
         model.retire()
         await model.close()
         del model
-        async with asyncio.timeout(30):  # its thread has to end first
-            while engine() is not None:
-                await asyncio.sleep(0.01)
+        await until(lambda: engine() is None, 30)  # its thread has to end first
     finally:
         gc.enable()

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import uvicorn
+from live_server import until
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.server import ServerState
 
@@ -36,7 +37,7 @@ from services.core.journal import Journal
 from services.core.model import Json, TensorModel, batch_policy
 from services.core.oip.direct import Direct
 from services.core.oip.grpc_service import InferenceService
-from services.core.oip.messages import SERVICE
+from services.core.oip.messages import SERVICE, ModelInferRequest, ModelInferResponse
 from services.core.oip.rest import OipRoutes
 from services.core.repository import Repository
 from services.core.serving import Serving
@@ -45,6 +46,7 @@ from services.core.shadow import Shadow
 from services.core.tensors import Tensors
 
 UNLUCKY = 13.0
+METHOD = f"/{SERVICE}/ModelInfer"
 
 
 class Doubling(TensorModel):
@@ -79,9 +81,7 @@ class Doubling(TensorModel):
 
     async def has_begun(self, batches: int) -> None:
         """Wait until that many forward passes have begun."""
-        async with asyncio.timeout(20):
-            while len(self.batches) < batches:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.batches) >= batches, 20)
 
 
 @dataclass
@@ -212,3 +212,19 @@ class HttpAnswer:
         length = int(self.headers["inference-header-content-length"])
         found: list[float] = np.frombuffer(self.body[length:], dtype=np.float32).tolist()
         return found
+
+
+def message(*x: float, width: int = 1) -> bytes:
+    """A ModelInfer message of rows of `width` equal numbers."""
+    tensor = np.repeat(np.array(x, dtype=np.float32)[:, None], width, axis=1)
+    request = ModelInferRequest(model_name="doubling")
+    request.inputs.add(name="x", datatype="FP32", shape=tensor.shape)
+    request.raw_input_contents.append(tensor.tobytes())
+    return bytes(request.SerializeToString())
+
+
+def numbers(raw: bytes) -> list[float]:
+    """What the first output of an answer holds."""
+    content = ModelInferResponse.FromString(raw).raw_output_contents[0]
+    found: list[float] = np.frombuffer(content, dtype=np.float32).tolist()
+    return found

@@ -7,6 +7,7 @@ import contextlib
 import threading
 
 import numpy as np
+from live_server import until
 
 from services.core.batcher import Batcher, BatchPolicy
 from services.core.call import Call
@@ -38,8 +39,7 @@ async def test_callers_who_leave_as_their_batch_starts_do_not_open_the_circuit()
     loop = asyncio.get_running_loop()
     batcher._thread.run(held.wait, 10, loop, lambda *_: None)  # the batch is taken, its thread has not come to it
     leaving = asyncio.ensure_future(batcher.submit([tensors(1)], Call("/", "none", "leaving")))
-    while not batcher._running:
-        await asyncio.sleep(0)
+    await until(lambda: batcher._running)
     leaving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await leaving

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from live_server import until
 
 from services.core.batcher import Batcher, BatchPolicy
 from services.core.call import Call
@@ -78,12 +79,6 @@ async def hold(batcher: Batcher, model: Doubler) -> asyncio.Task:
     return task
 
 
-async def until(condition) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
-
-
 async def test_requests_that_wait_together_run_together_and_each_gets_its_own_rows():
     batcher, model, recorder = make()
     first = await hold(batcher, model)
@@ -114,6 +109,32 @@ async def test_one_failing_request_among_32_fails_alone():
     assert "unlucky" not in answers[13].message  # internals stay inside
     for v in values[:13] + values[14:]:
         np.testing.assert_array_equal(answers[int(v)], 2 * rows(v)["x"])
+
+
+class Stumbling:
+    """A waiter that fails when it is told."""
+
+    def done(self):
+        return False
+
+    def set_result(self, outputs):
+        raise RuntimeError("cannot be told")
+
+    set_exception = set_result
+
+
+async def test_an_answer_that_cannot_be_handed_over_strands_nobody():
+    batcher, model, _ = make()
+    first = await hold(batcher, model)
+    batcher.put(rows(2), 1, Stumbling(), call())
+    batcher.put(rows(3), 1, Stumbling(), call(deadline=perf_counter()))
+    mate = asyncio.create_task(ask(batcher, rows(4)))
+    await until(lambda: batcher._queued_rows == 3)
+    model.gate.set()
+    await first
+    assert (await mate)[0, 0] == 8
+    assert (await ask(batcher, rows(5)))[0, 0] == 10
+    await batcher.close()
 
 
 async def test_different_shapes_never_share_a_batch():

@@ -6,14 +6,11 @@ import asyncio
 import gc
 
 import grpc
-import numpy as np
 import pytest
-from served_model import UNLUCKY, served_model
+from live_server import until
+from served_model import METHOD, UNLUCKY, message, numbers, served_model
 
 from services.core.auth import hash_secret
-from services.core.oip.messages import SERVICE, ModelInferRequest, ModelInferResponse
-
-METHOD = f"/{SERVICE}/ModelInfer"
 
 
 async def test_a_request_like_the_one_before_it_rides_and_is_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +54,9 @@ async def test_half_a_request_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     async with served_model(monkeypatch) as served:
         connection = await served.familiar()
         request = connection.request(2.0)
+        (protocol,) = served.http_connections
         connection.send(request[:-2])
-        await asyncio.sleep(0.02)
+        await until(lambda: not protocol.cycle.response_complete)
         connection.send(request[-2:])
         assert (await connection.answer()).y == [4.0]
         assert served.rides == []
@@ -71,11 +69,9 @@ async def test_queued_work_of_a_caller_who_leaves_is_dropped(monkeypatch: pytest
         staying.send(staying.request(2.0))
         await served.model.has_begun(3)
         leaving.send(leaving.request(3.0))
-        while len(served.rides) < 2:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(served.rides) >= 2)
         await leaving.close()
-        while not served.rides[1].done():
-            await asyncio.sleep(0.001)
+        await until(lambda: served.rides[1].done())
         served.model.going.set()
         assert (await staying.answer()).y == [4.0]
         assert (await staying.ask(4.0)).y == [8.0]
@@ -93,8 +89,7 @@ async def test_refusals_have_the_common_shape(monkeypatch: pytest.MonkeyPatch) -
         one.send(one.request(2.0))
         await served.model.has_begun(5)
         two.send(two.request(3.0))
-        while len(served.rides) < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(served.rides) >= 3)
         full = await three.ask(4.0)
         assert (full.status, full.document["error"]["code"], full.headers["retry-after"]) == (429, "queue_full", "1")
         served.model.going.set()
@@ -140,20 +135,6 @@ async def test_keys_and_their_limits_hold(
         assert [answer.status for answer in answers] == [200, 200, 429]
         assert [answer.headers["ratelimit-remaining"] for answer in answers] == ["1", "0", "0"]
         assert len(served.rides) == 2
-
-
-def message(*x: float, width: int = 1) -> bytes:
-    tensor = np.repeat(np.array(x, dtype=np.float32)[:, None], width, axis=1)
-    request = ModelInferRequest(model_name="doubling")
-    request.inputs.add(name="x", datatype="FP32", shape=tensor.shape)
-    request.raw_input_contents.append(tensor.tobytes())
-    return bytes(request.SerializeToString())
-
-
-def numbers(raw: bytes) -> list[float]:
-    content = ModelInferResponse.FromString(raw).raw_output_contents[0]
-    found: list[float] = np.frombuffer(content, dtype=np.float32).tolist()
-    return found
 
 
 async def test_rides_leave_nothing_for_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,14 +186,12 @@ async def test_a_grpc_caller_who_leaves_or_is_late_lets_its_work_be_dropped(monk
         running = asyncio.ensure_future(infer(message(2.0)))
         await served.model.has_begun(2)
         leaving, late = infer(message(3.0)), infer(message(4.0), timeout=0.2)
-        while len(served.rides) < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(served.rides) >= 3)
         leaving.cancel()
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await late
         assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        while not all(ride.done() for ride in served.rides[1:]):
-            await asyncio.sleep(0.001)
+        await until(lambda: all(ride.done() for ride in served.rides[1:]))
         assert served.model.batcher._queued_rows == 0
         served.model.going.set()
         assert numbers(await running) == [4.0]

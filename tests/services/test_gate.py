@@ -111,6 +111,16 @@ def test_a_day_limit_holds_beside_the_minutes(tmp_path: Path, clock: list[float]
     assert code(gate, "infer", "a") == "rate_limited"
 
 
+def test_what_the_day_refuses_is_not_counted_against_the_minute(tmp_path: Path, clock: list[float]) -> None:
+    file = keys_file(tmp_path, entry("a", '"infer"', "requests_per_minute = 3\nrequests_per_day = 1"))
+    gate = Gate(Settings(keys_file=file))
+    gate.admit("infer", "a", LOCAL)
+    for _ in range(5):
+        with pytest.raises(ApiError) as refused:
+            gate.admit("infer", "a", LOCAL)
+        assert refused.value.headers["ratelimit-limit"] == "1"  # the day's
+
+
 def test_each_key_has_its_own_count(tmp_path: Path, clock: list[float]) -> None:
     limited = "requests_per_minute = 1"
     file = keys_file(tmp_path, entry("a", '"infer"', limited), entry("b", '"infer"', limited), entry("c", '"infer"'))

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from http2_peer import LIMITS
+from live_server import until
 
 from services.core.http2.connection import Limits
 from services.core.http2.server import Http2Server
@@ -172,9 +173,7 @@ async def test_a_server_that_stops_finishes_running_calls(
     server: Http2Server, channel: grpc.aio.Channel, handlers: Handlers
 ) -> None:
     call = channel.unary_unary("/test.Test/Wait")(b"", timeout=30)
-    async with asyncio.timeout(10):
-        while not any(connection._calls for connection in server._connections):
-            await asyncio.sleep(0.001)
+    await until(lambda: any(connection._calls for connection in server._connections))
     stopping = asyncio.create_task(server.stop(10))
     await asyncio.sleep(0)
     handlers.may_answer.set()

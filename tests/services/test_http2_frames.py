@@ -11,6 +11,7 @@ import pytest
 from http2_peer import LIMITS, Frame, Peer, enclosed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live_server import until
 
 from services.core.http2 import connection as module
 from services.core.http2 import frames
@@ -54,12 +55,6 @@ async def server(echo: Echo) -> Http2Server:
 @pytest.fixture
 async def peer(server: Http2Server) -> Peer:
     return Peer(server)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_a_call_is_answered_by_headers_message_and_status_in_one_write(peer: Peer) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from live_server import until
 from scripted_engine import EOS, ScriptedEngine, make_reader
 
 from services.core.call import Call
@@ -241,8 +242,7 @@ async def test_a_request_that_does_not_fit_whole_takes_no_slot() -> None:
 async def test_a_caller_who_leaves_frees_every_slot() -> None:
     scene = Scene("AAAA", pause=asyncio.Event())
     task = asyncio.create_task(scene.whole(prompt="x", n=3))
-    while len(scene.engine.running) < 3:
-        await asyncio.sleep(0)
+    await until(lambda: len(scene.engine.running) >= 3)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

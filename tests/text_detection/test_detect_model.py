@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from detecting import DETECTOR, GENERATOR, PROSE, Store
+from live_server import until
 
 from export.artifact import EXAMPLE, Artifact, ArtifactError
 from services.core.call import Call
@@ -90,9 +91,7 @@ def test_another_generator_under_the_same_name_is_refused(found_here: Store) -> 
 async def test_a_retired_detector_lets_go_of_its_engine(found_here: Store) -> None:
     model = found_here.load("1", llm_slots=2)
     running = asyncio.create_task(model.answer({"text": PROSE, "regenerations": 4}, call()))
-    async with asyncio.timeout(30):
-        while not model.detection._askers["white_box"]._engine._open:  # type: ignore[attr-defined]
-            await asyncio.sleep(0.001)
+    await until(lambda: model.detection._askers["white_box"]._engine._open, 30)  # type: ignore[attr-defined]
     model.retire()  # while the text is scored; its regenerations are not asked for yet
     assert (await running)["texts"][0]["regenerations"]["used"] == 4
     await model.close()
@@ -103,15 +102,11 @@ async def test_a_retired_detector_lets_go_of_its_engine(found_here: Store) -> No
 async def test_a_cancelled_request_leaves_no_work_behind(found_here: Store) -> None:
     model = found_here.load("1", llm_slots=2)
     running = asyncio.create_task(model.answer({"texts": [PROSE] * 8, "regenerations": 8}, call()))
-    async with asyncio.timeout(30):
-        while not model.detection._askers["white_box"]._engine._open:  # type: ignore[attr-defined]
-            await asyncio.sleep(0.001)
+    await until(lambda: model.detection._askers["white_box"]._engine._open, 30)  # type: ignore[attr-defined]
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    async with asyncio.timeout(30):
-        while model.detection._askers["white_box"]._engine._open:  # type: ignore[attr-defined]
-            await asyncio.sleep(0.001)
+    await until(lambda: not model.detection._askers["white_box"]._engine._open, 30)  # type: ignore[attr-defined]
     await model.close()
 
 
