@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -164,8 +165,13 @@ def test_answers_that_change_are_counted_as_wrong(bench):
 
 
 def test_windows_that_never_agree_end_and_make_the_status_1(capsys):
-    """Three windows of a third of a second never agree within 0.1 %."""
-    with scripted(lambda body, count: output([1.0])) as url, pytest.raises(SystemExit) as left:
+    """Every answer takes half a millisecond longer than the one before it."""
+
+    def infer(body, count):
+        time.sleep(count / 2000)
+        return output([1.0])
+
+    with scripted(infer) as url, pytest.raises(SystemExit) as left:
         main(["bench", url, "--model", "m", "--wire", "oip-json", *QUICK, "--stability", "0.1", "--json"])
     assert left.value.code == 1
     (one,) = json.loads(capsys.readouterr().out)
