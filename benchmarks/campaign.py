@@ -218,7 +218,7 @@ class Campaign:
     def _wrong(self, cell: Cell, taken: Taken) -> int:
         """Sampled answers that are not what the graph gives in this process."""
         expected, read = self._subjects[cell.model].expected, WIRES[cell.wire].read
-        return sum(not np.allclose(read(kept.head, kept.body), expected[i], RTOL, ATOL) for i, kept in taken.kept)
+        return sum(not np.allclose(read(answer), expected[i], RTOL, ATOL) for i, answer in taken.kept)
 
 
 def batches(url: str, model: str) -> tuple[float, float]:

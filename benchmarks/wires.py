@@ -10,8 +10,9 @@ Requests are prepared once, so that the load generator only copies bytes. Every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.windows import Windows
+from pressroom.bench_http import Outcome, request
 from pressroom.bench_oip import JSON_TYPE, as_binary, as_json, as_message, read_answer, read_message
 
 Forecast = npt.NDArray[np.floating[Any]]
+post = partial(request, "bench")
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,14 @@ class Wire:
     """One way to ask.
 
     build  model name, windows, index of one -> request: an HTTP/1.1 request with head, or a gRPC message
-    read   response head (empty for gRPC), response body -> forecast [H, C] in raw units
+    read   answer -> forecast [H, C] in raw units
     """
 
     key: str
     title: str
     grpc: bool
     build: Callable[[str, Windows, int], bytes]
-    read: Callable[[bytes, bytes], Forecast]
-
-
-def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-    fields = {"Host": "bench", "Content-Length": str(len(body)), **headers}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+    read: Callable[[Outcome], Forecast]
 
 
 def _build_json(model: str, windows: Windows, index: int) -> bytes:
@@ -52,8 +49,8 @@ def _build_json(model: str, windows: Windows, index: int) -> bytes:
     return post("/v1/forecast", orjson.dumps(document), JSON_TYPE)
 
 
-def _read_json(head: bytes, body: bytes) -> Forecast:
-    values = orjson.loads(body)["series"][0]["values"]
+def _read_json(answer: Outcome) -> Forecast:
+    values = orjson.loads(answer.body)["series"][0]["values"]
     return np.array(list(values.values())).T
 
 
@@ -70,16 +67,16 @@ def _build_oip_binary(model: str, windows: Windows, index: int) -> bytes:
     return post(f"/v2/models/{model}/infer", *as_binary(_tensors(windows, index)))
 
 
-def _read_oip(head: bytes, body: bytes) -> Forecast:
-    return next(iter(read_answer(head.lower(), body).values()))[0]
+def _read_oip(answer: Outcome) -> Forecast:
+    return next(iter(read_answer(answer.head, answer.body).values()))[0]
 
 
 def _build_grpc(model: str, windows: Windows, index: int) -> bytes:
     return as_message(model, "", _tensors(windows, index))
 
 
-def _read_grpc(head: bytes, body: bytes) -> Forecast:
-    return next(iter(read_message(body).values()))[0]
+def _read_grpc(answer: Outcome) -> Forecast:
+    return next(iter(read_message(answer.body).values()))[0]
 
 
 WIRES = {

@@ -12,7 +12,7 @@ import httpx
 
 from export.errors import ExportError, OptionError
 from pressroom.bench_grpc import GrpcLine, open_channel
-from pressroom.bench_http import HttpLine
+from pressroom.bench_http import HttpLine, request
 from pressroom.bench_load import Line, MakeLine
 
 ROUTES = {  # native route of each family's example; {task}: the request says
@@ -53,10 +53,7 @@ class Server:
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> bytes:
         """A prepared HTTP/1.1 request."""
-        fields = {"Host": f"{_bracketed(self.host)}:{self.port}", **self.headers, **headers}
-        fields["Content-Length"] = str(len(body))
-        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+        return request(f"{_bracketed(self.host)}:{self.port}", path, body, {**self.headers, **headers})
 
     def http_lines(self) -> MakeLine:
         """A maker of connections."""
