@@ -8,41 +8,42 @@ is ready; from the store to the first answer; int8 beside float32. About six min
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from benchmarks.command import ALL, chosen, run
 from benchmarks.report import DOCS, replace_measured, write_page
 from benchmarks.server import ROOT, use_own_store
 
 PARTS = ("batch", "payload", "models", "start", "load", "int8")
 FIGURES = ROOT / "out" / "benchmarks" / "growth.json"
 COMMAND = "python -m benchmarks.growth --write-docs"
+_EXAMPLE = "python -m benchmarks.growth --parts batch,payload"
 
 
-def main() -> int:
-    """Measure, print and, if asked, write. 1 if a request failed."""
-    parser = argparse.ArgumentParser(description="Costs that grow.")
-    parser.add_argument("--parts", default=",".join(PARTS), help="comma separated")
-    parser.add_argument("--rounds", type=int, default=2, help="cold starts of each family; the quickest counts")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/growth.md, its picture and int8's tables")
-    options = parser.parse_args()
-    chosen = options.parts.split(",")
-    if unknown := sorted(set(chosen) - set(PARTS)):
-        parser.error(f"{unknown[0]!r}: there are {', '.join(PARTS)}")
+def main(
+    parts: Annotated[str, typer.Option(help=f"Of {', '.join(PARTS)}.")] = ALL,
+    rounds: Annotated[int, typer.Option(min=1, help="Cold starts of each family; the quickest counts.")] = 2,
+    write_docs: Annotated[bool, typer.Option(help="Write docs/growth.md, its picture and int8's tables.")] = False,
+) -> None:
+    """Measure costs that grow. Exit status 1 if a request failed."""
+    wanted = chosen(parts, PARTS, "--parts")
     use_own_store()
-    return _report(_measure(chosen, options.rounds), write=options.write_docs)
+    if not _report(_measure(wanted, rounds), write_docs):
+        raise typer.Exit(1)
 
 
-def _measure(chosen: list[str], rounds: int) -> dict[str, Any]:
+def _measure(parts: list[str], rounds: int) -> dict[str, Any]:
     from benchmarks import growth_measures as measures
     from pressroom.bundled import press_bundled
 
     press_bundled()
     found: dict[str, Any] = {"load_average": os.getloadavg()[0]}
-    families = measures.families() if {"start", "load"} & set(chosen) else {}
+    families = measures.families() if {"start", "load"} & set(parts) else {}
     steps = {
         "batch": lambda: {name: measures.batch_sizes(name) for name in (measures.MODEL, measures.OTHER)},
         "payload": lambda: measures.payloads(measures.MODEL),
@@ -51,10 +52,9 @@ def _measure(chosen: list[str], rounds: int) -> dict[str, Any]:
         "load": lambda: measures.loads(families),
         "int8": _int8,
     }
-    for part in PARTS:
-        if part in chosen:
-            print(f"measuring {part}", flush=True)
-            found[part] = steps[part]()
+    for part in parts:
+        print(f"measuring {part}", flush=True)
+        found[part] = steps[part]()
     return found
 
 
@@ -64,19 +64,20 @@ def _int8() -> str:
     return section()
 
 
-def _report(found: dict[str, Any], *, write: bool) -> int:
+def _report(found: dict[str, Any], write_docs: bool) -> bool:
+    """Print, and write what was asked for; whether every request was answered."""
     from benchmarks import growth_page as page
 
     print("\n\n".join(page.sections(found)))
     if "int8" in found:
         print(f"\n{found['int8']}")
     FIGURES.write_text(json.dumps(found, default=vars, indent=1) + "\n")
-    if write:
+    if write_docs:
         _write(found)
     failed = page.failures(found)
     if failed:
         print(f"\n{failed} requests failed")
-    return int(bool(failed))
+    return not failed
 
 
 def _write(found: dict[str, Any]) -> None:
@@ -91,4 +92,4 @@ def _write(found: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main, _EXAMPLE)

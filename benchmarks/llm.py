@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.command import run
+from benchmarks.command import ALL, chosen, run
 from benchmarks.environments import PeerMissing
 from benchmarks.llm_campaign import Campaign, Plan, Prompts, measurements
 from benchmarks.llm_contenders import PRECISIONS, Contender, artifact, contenders, folder, ours
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from benchmarks.llm_figures import Figures
     from benchmarks.verdicts import Verdict
 
-ALL = "all"
 _EXAMPLE = "python -m benchmarks.llm --quick --peers pressroom-int8,transformers-fp32"
 
 
@@ -43,43 +42,34 @@ def main(
 ) -> None:
     """Measure the generation engine beside other engines."""
     use_own_store()
-    chosen = _chosen(peers)
+    known = contenders()
+    measured = {name: known[name] for name in chosen(peers, known, "--peers")}
     plan = Plan(1, min(tokens, 16), 2) if quick else Plan(rounds, tokens)
-    campaign = _run(plan, chosen)
+    campaign = _run(plan, measured)
     if not _report(campaign, json_file, write_docs) or campaign.missing:
         raise typer.Exit(1)
 
 
-def _chosen(text: str) -> dict[str, Contender]:
-    known = contenders()
-    if text == ALL:
-        return known
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    if not names or any(name not in known for name in names):
-        raise typer.BadParameter(f"{text!r}: there are {', '.join(known)}", param_hint="--peers")
-    return {name: one for name, one in known.items() if name in names}
-
-
-def _run(plan: Plan, chosen: Mapping[str, Contender]) -> Campaign:
+def _run(plan: Plan, measured: Mapping[str, Contender]) -> Campaign:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     campaign = Campaign(plan)
     with ExitStack() as stack:
         bar = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
-        task = bar.add_task("environments and artifacts", total=measurements(plan, list(chosen.values())))
-        commands = _commands(chosen, campaign, lambda what: bar.update(task, description=what))
+        task = bar.add_task("environments and artifacts", total=measurements(plan, list(measured.values())))
+        commands = _commands(measured, campaign, lambda what: bar.update(task, description=what))
         bar.update(task, description="load the models")
-        running = _started(chosen, commands, campaign, stack)
+        running = _started(measured, commands, campaign, stack)
         prompts = Prompts(folder() / "tokenizer.json")
         campaign.run(running, prompts, lambda what: bar.update(task, description=what, advance=1))
     return campaign
 
 
 def _commands(
-    chosen: Mapping[str, Contender], campaign: Campaign, report: Callable[[str], None]
+    measured: Mapping[str, Contender], campaign: Campaign, report: Callable[[str], None]
 ) -> dict[str, list[str]]:
     """How each is started, after its environment and files were made; what cannot be made is reported as missing."""
     found = {}
-    for name, contender in chosen.items():
+    for name, contender in measured.items():
         report(f"{name}: environment and files")
         try:
             found[name] = contender.command()
@@ -89,16 +79,16 @@ def _commands(
 
 
 def _started(
-    chosen: Mapping[str, Contender], commands: Mapping[str, list[str]], campaign: Campaign, stack: ExitStack
+    measured: Mapping[str, Contender], commands: Mapping[str, list[str]], campaign: Campaign, stack: ExitStack
 ) -> dict[str, tuple[Contender, PeerProcess]]:
     """Started one after another: loading needs memory and cores."""
     found = {}
     for name, command in commands.items():
-        process = PeerProcess(name, command, chosen[name].settings)
+        process = PeerProcess(name, command, measured[name].settings)
         stack.callback(process.stop)
         try:
             campaign.versions[name] = process.ready()
-            found[name] = (chosen[name], process)
+            found[name] = (measured[name], process)
         except PeerError as error:
             campaign.missing[name] = str(error)
     return found

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.command import run
+from benchmarks.command import chosen, run
 from benchmarks.server import gateway, use_own_store
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main(
     from benchmarks.campaign import Plan
 
     plan = Plan(
-        models=_names(models, "--models"),
+        models=_models(models),
         wires=_wires(wires),
         clients=_counts(clients),
         rounds=1 if quick else rounds,
@@ -54,23 +54,16 @@ def main(
         raise typer.Exit(1)
 
 
-def _names(text: str, option: str) -> list[str]:
+def _models(text: str) -> list[str]:
     from pressroom.bundled import BUNDLED
 
-    return _chosen(text, [one.name for one in BUNDLED], option)
+    return chosen(text, [one.name for one in BUNDLED], "--models")
 
 
 def _wires(text: str) -> list[str]:
     from benchmarks.wires import WIRES
 
-    return _chosen(text, list(WIRES), "--wires")
-
-
-def _chosen(text: str, known: list[str], option: str) -> list[str]:
-    chosen = [part.strip() for part in text.split(",") if part.strip()]
-    if not chosen or any(part not in known for part in chosen):
-        raise typer.BadParameter(f"{text!r}: there are {', '.join(known)}", param_hint=option)
-    return chosen
+    return chosen(text, WIRES, "--wires")
 
 
 def _counts(text: str) -> list[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.command import run
+from benchmarks.command import ALL, chosen, run
 from benchmarks.environments import PeerMissing
 from benchmarks.peers.contenders import CONTENDERS, OURS
 from benchmarks.server import use_own_store
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from benchmarks.peers.campaign import Campaign, Plan
     from benchmarks.verdicts import Verdict
 
-ALL = "all"
 MODELS = ("itransformer", "card", "regions", "mlp")
 _EXAMPLE = "python -m benchmarks.peers --quick --peers mosec,triton --models mlp"
 
@@ -57,16 +56,6 @@ def main(
     campaign = _run(plan)
     if not _report(campaign, json_file, write_docs) or campaign.missing:
         raise typer.Exit(1)
-
-
-def chosen(text: str, known: Sequence[str], option: str) -> list[str]:
-    """Names out of a comma separated list, in the order known. Raises typer.BadParameter."""
-    if text == ALL:
-        return list(known)
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    if not names or any(name not in known for name in names):
-        raise typer.BadParameter(f"{text!r}: there are {', '.join(known)}", param_hint=option)
-    return [name for name in known if name in names]
 
 
 def _run(plan: Plan) -> Campaign:

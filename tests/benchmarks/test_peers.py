@@ -9,9 +9,9 @@ import orjson
 import pytest
 import typer
 
+from benchmarks.command import chosen
 from benchmarks.cpu import CpuReading
 from benchmarks.load import Taken
-from benchmarks.peers.__main__ import chosen
 from benchmarks.peers.campaign import Campaign, Cell, Loop, Plan, Result, to_result
 from benchmarks.peers.charts import draw
 from benchmarks.peers.contenders import CONTENDERS, SERVERS
