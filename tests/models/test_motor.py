@@ -181,32 +181,8 @@ DICTIONARY = {
 
 def test_bins_are_half_open_and_units_lose_blanks_and_case() -> None:
     vocabulary = Vocabulary(DICTIONARY, Ontology({"C": ["A", "B"], "A": ["C"]}))  # a cycle in the map, too
-    assert vocabulary.bag(Event(BIRTH, "C", 0.999, None, "MG / dL")) == (
-        (
-            0,
-            1,
-            3,
-            4,
-        ),
-        (
-            0.5,
-            0.5,
-            1.0,
-            1.0,
-        ),
-    )
-    assert vocabulary.bag(Event(BIRTH, "C", 1.0)) == (
-        (
-            0,
-            1,
-            2,
-        ),
-        (
-            0.5,
-            0.5,
-            1.0,
-        ),
-    )
+    assert vocabulary.bag(Event(BIRTH, "C", 0.999, None, "MG / dL")) == ((0, 1, 3, 4), (0.5, 0.5, 1.0, 1.0))
+    assert vocabulary.bag(Event(BIRTH, "C", 1.0)) == ((0, 1, 2), (0.5, 0.5, 1.0))
     assert vocabulary.bag(Event(BIRTH, "unheard of")) == ((), ())
 
 

@@ -130,16 +130,8 @@ def test_entries_of_newer_dictionaries_speak_of_one_property() -> None:
         },
         Ontology({}),
     )
-    assert vocabulary.bag(Event(BORN, "A", 1.0, "never", "mg"))[0] == (
-        0,
-        2,
-        4,
-        5,
-    )
-    assert vocabulary.bag(Event(BORN, "A", None, "12.5", "MG"))[0] == (
-        0,
-        3,
-    )
+    assert vocabulary.bag(Event(BORN, "A", 1.0, "never", "mg"))[0] == (0, 2, 4, 5)
+    assert vocabulary.bag(Event(BORN, "A", None, "12.5", "MG"))[0] == (0, 3)
     assert vocabulary.bag(Event(BORN, "A", None, None, "never"))[0] == (0,)
 
 
