@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Protocol
@@ -173,7 +173,11 @@ class Arrivals:
             self._tally.fail("no connection", str(error).encode())
             return
         line.ask(request, answer.set_result)
-        outcome = await answer
+        try:
+            outcome = await answer
+        except asyncio.CancelledError:
+            line.close()
+            raise
         self._tally.count(perf_counter() - sent, index, outcome)
         self._idle.append(line)
 
@@ -195,8 +199,9 @@ async def open_loop(tally: Tally, make: MakeLine, rate: float, seed: int) -> Asy
     try:
         yield
     finally:
-        tally.stopping = True
         sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
         await arrivals.finish()
 
 
