@@ -21,6 +21,7 @@ from pressroom.export_text_detect import text_detect
 from pressroom.export_watermark import EXAMPLE as WATERMARK_EXAMPLE
 from pressroom.export_watermark import watermark
 from pressroom.output import console, identity, print_json, progress_bar, stored_line
+from pressroom.precision import PrecisionChoice
 
 if TYPE_CHECKING:
     from export.forecast import Pressed
@@ -38,13 +39,6 @@ class RuntimeChoice(StrEnum):
 
     onnx = "onnx"
     torch = "torch"
-
-
-class PrecisionChoice(StrEnum):
-    """Of the graph's weights and arithmetic."""
-
-    fp32 = "fp32"
-    int8 = "int8"
 
 
 Architecture = Annotated[str, typer.Argument(help="The network: itransformer, card, lift, arm, patchtst or dlinear.")]

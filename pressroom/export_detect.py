@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pressroom.output import console, identity, print_json, progress_bar, stored_line
+from pressroom.precision import PrecisionChoice
 
 if TYPE_CHECKING:
     from export.detect import Pressed
@@ -43,7 +44,7 @@ Templates = Annotated[
     typer.Option(exists=True, dir_okay=False, help="Prompts with {}. Default: the config's, or the paper's."),
 ]
 Size = Annotated[int | None, typer.Option(help="Longest side of an image inside the network, pixels.")]
-Precision = Annotated[str, typer.Option(help="fp32, or int8: towers dynamically quantised, certified on their own.")]
+Precision = Annotated[PrecisionChoice, typer.Option(help="int8: towers dynamically quantised, certified on their own.")]
 Licence = Annotated[str | None, typer.Option(help="Of these weights. Default: the official ones', non-commercial.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
@@ -59,7 +60,7 @@ def detect(
     classes: Classes = None,
     templates: Templates = None,
     size: Size = None,
-    precision: Precision = "fp32",
+    precision: Precision = PrecisionChoice.fp32,
     licence: Licence = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +79,7 @@ def detect(
             classes=classes,
             templates=templates,
             size=size,
-            precision=precision,  # type: ignore[arg-type]  # the job refuses unknown words
+            precision=precision.value,
             licence=licence,
         )
         pressed = press(job, report)
