@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def press_bundled(report: Report = silent, *, plugins: bool = False) -> list[Sto
     if not TRAINING_CSV.exists():
         raise OptionError("the bundled checkpoints are not here", "run this in a clone of the repository")
     chosen = (*BUNDLED, *PLUGINS) if plugins else BUNDLED
-    return [up_to_date(one) or _press(one, report) for one in chosen]
+    return [stamps.once(one.name, _recipe(one), partial(_press, one, report)) for one in chosen]
 
 
 def up_to_date(one: Bundled) -> Stored | None:
@@ -94,10 +95,7 @@ def job(one: Bundled) -> ForecastJob:
 def _press(one: Bundled, report: Report) -> Stored:
     from export.forecast import press
 
-    made_of = _recipe(one)
-    stored = press(job(one), report).stored
-    stamps.remember(stored, made_of)
-    return stored
+    return press(job(one), report).stored
 
 
 def _recipe(one: Bundled) -> str:

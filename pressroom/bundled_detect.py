@@ -6,6 +6,7 @@ clip-tiny       the weights from before for everything
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from export.environment import versions
@@ -25,7 +26,7 @@ NAMES = ("clipself-tiny", "clip-tiny")
 
 def press_clips(report: Report = silent) -> list[Stored]:
     """Press (or find pressed) both."""
-    return [stamps.up_to_date(name, _recipe(name)) or _press(name, report) for name in NAMES]
+    return [stamps.once(name, _recipe(name), partial(_press, name, report)) for name in NAMES]
 
 
 def _press(name: str, report: Report) -> Stored:
@@ -40,10 +41,7 @@ def _press(name: str, report: Report) -> Stored:
         size=SIZE,
         licence=LICENCE,
     )
-    made_of = _recipe(name)
-    stored = press(job, report).stored
-    stamps.remember(stored, made_of)
-    return stored
+    return press(job, report).stored
 
 
 def _recipe(name: str) -> str:

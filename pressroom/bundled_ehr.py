@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from export.environment import versions
@@ -19,17 +20,14 @@ def press_records(report: Report = silent) -> list[Stored]:
     """Press (or find pressed) the network; store the adapters that attach to it."""
     from export.ehr_adapter import store_adapter
 
-    network = stamps.up_to_date(NAME, _recipe()) or _press(report)
+    network = stamps.once(NAME, _recipe(), partial(_press, report))
     return [network, *(store_adapter(path).stored for path in sorted(FOLDER.glob("*.adapter.json")))]
 
 
 def _press(report: Report) -> Stored:
     from export.ehr import EhrJob, press
 
-    made_of = _recipe()
-    stored = press(EhrJob(folder=FOLDER, name=NAME), report).stored
-    stamps.remember(stored, made_of)
-    return stored
+    return press(EhrJob(folder=FOLDER, name=NAME), report).stored
 
 
 def _recipe() -> str:

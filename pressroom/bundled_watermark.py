@@ -19,12 +19,8 @@ def press_scheme(generator: Stored, report: Report = silent) -> Stored:
     """Press (or find pressed) the scheme. generator: the language model whose texts it marks."""
     from export.watermark import WatermarkJob, press
 
-    made_of = _recipe(generator)
-    if found := stamps.up_to_date(NAME, made_of):
-        return found
-    stored = press(WatermarkJob(generator=generator.tag, name=NAME), report).stored
-    stamps.remember(stored, made_of)
-    return stored
+    job = WatermarkJob(generator=generator.tag, name=NAME)
+    return stamps.once(NAME, _recipe(generator), lambda: press(job, report).stored)
 
 
 def _recipe(generator: Stored) -> str:

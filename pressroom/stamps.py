@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,15 @@ def recipe(files: Iterable[Path], facts: Mapping[str, Any]) -> str:
         with path.open("rb") as file:
             state.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
     return state.hexdigest()
+
+
+def once(name: str, made_of: str, press: Callable[[], Stored]) -> Stored:
+    """The artifact pressed to this recipe: by an earlier call, or by `press` now."""
+    if found := up_to_date(name, made_of):
+        return found
+    stored = press()
+    remember(stored, made_of)
+    return stored
 
 
 def up_to_date(name: str, made_of: str) -> Stored | None:

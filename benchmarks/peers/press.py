@@ -14,7 +14,5 @@ def press(subject: Subject) -> None:
     from pressroom import stamps
 
     files = [subject.graph, subject.samples, *sorted((ROOT / "export").glob("onnx*.py"))]
-    made_of = stamps.recipe(files, versions())
-    if stamps.up_to_date(subject.name, made_of) is None:
-        job = OnnxJob(file=subject.graph, name=subject.name, example=subject.samples, reference="runtime")
-        stamps.remember(export(job).stored, made_of)
+    job = OnnxJob(file=subject.graph, name=subject.name, example=subject.samples, reference="runtime")
+    stamps.once(subject.name, stamps.recipe(files, versions()), lambda: export(job).stored)
