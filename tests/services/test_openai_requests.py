@@ -176,7 +176,8 @@ def test_every_option_reaches_the_engine() -> None:
     )
     assert (request.max_tokens, request.stop, request.logprobs, request.ignore_end) == (3, ("\n",), 2, True)
     sampling = request.sampling
-    assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p, sampling.seed) == (0.5, 0.9, 5, 0.1, 9)
+    choice = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p, sampling.seed)
+    assert choice == (0.5, 0.9, 5, 0.1, 9)
     penalties = (sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty)
     assert penalties == (1.1, -1.0, 1.0)
     assert sampling.logit_bias == {7: -100.0}
