@@ -44,21 +44,32 @@ def write_certificate(certificate: dict[str, Any], files: Path) -> None:
     (files / PARITY).write_text(json.dumps(certificate, indent=1) + "\n", encoding="utf-8")
 
 
-def _references(network: Network) -> list[tuple[Case, Any]]:
-    """The certificate's cases with the official layout's forecasts."""
-    spec, columns = network.spec, network.prepared.columns
+def _cases(network: Network) -> list[Case]:
+    """The certificate's cases. Raises DataError where the data does not make any."""
+    columns = network.prepared.columns
     source = WindowSource(
-        spec=spec,
+        spec=network.spec,
         variates=len(columns) if columns else network.hyper.config.variates,
         table=network.prepared.table,
         split=network.prepared.split,
     )
+    try:
+        return plan_cases(source, any_variates=network.record.any_variates)
+    except InputError as error:
+        raise _not_fed(error) from None
+
+
+def _references(network: Network) -> list[tuple[Case, Any]]:
+    """The certificate's cases with the official layout's forecasts."""
     eager = module_runner(network.module)
     try:
-        cases = plan_cases(source, any_variates=network.record.any_variates)
-        return [(case, eager(case.tensors(spec))) for case in cases]
+        return [(case, eager(case.tensors(network.spec))) for case in _cases(network)]
     except InputError as error:
-        raise DataError(f"the data cannot be fed to the network: {error.message}", error.hint or "") from None
+        raise _not_fed(error) from None
+
+
+def _not_fed(error: InputError) -> DataError:
+    return DataError(f"the data cannot be fed to the network: {error.message}", error.hint or "")
 
 
 def quantise(
@@ -72,7 +83,7 @@ def quantise(
         certificate = certify(network, run, runtime, name, files, int8.TOLERANCE)
     except ParityError as breach:
         raise int8.refused(breach.message) from None
-    batch = max((case for case, _ in _references(network) if case.raw), key=lambda case: len(case.history))
+    batch = max((case for case in _cases(network) if case.raw), key=lambda case: len(case.history))
     fp32 = {"max_abs": certified["max_abs"], "tolerance": certified["tolerance"]}
     certificate["runtime"] += ", int8"
     certificate["int8"] = made.as_json() | {"mates": int8.mates(run, batch.tensors(network.spec)), "fp32": fp32}

@@ -10,8 +10,10 @@ tolerance, on what shares its batch: `mates` in the certificate is how much, mea
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,15 +70,15 @@ def quantise(graph: Path) -> Quantised:
     return Quantised(layers, before, graph.stat().st_size)
 
 
-class _silent:  # noqa: N801 (used as a function)
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
     """The quantiser logs every node to the root logger."""
-
-    def __enter__(self) -> None:
-        self._level = logging.root.manager.disable
-        logging.disable(logging.WARNING)
-
-    def __exit__(self, *_: object) -> None:
-        logging.disable(self._level)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def refused(breach: str) -> ParityError:

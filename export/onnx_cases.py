@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 from export.errors import DataError
-from export.onnx_file import Declared
+from export.onnx_file import DATATYPES, Declared
 
 BATCHES = ((1, 1.0), (2, 0.0), (3, 0.1), (5, 4.0), (7, 1.0))  # rows, and the scale of what is random
 FREE_AXIS = 8  # size of an axis that the graph leaves free
@@ -20,11 +21,7 @@ _SEED = 2024
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
-NUMPY: dict[str, type[np.generic]] = {
-    "FP16": np.float16, "FP32": np.float32, "FP64": np.float64, "BOOL": np.bool_,
-    "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64,
-    "UINT8": np.uint8, "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64,
-}  # fmt: skip
+NUMPY = {name: onnx.helper.tensor_dtype_to_np_dtype(kind).type for kind, name in DATATYPES.items()}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 from safetensors.numpy import load_file
 
@@ -28,6 +27,7 @@ from export.environment import cpu_flags, versions
 from export.errors import ConversionError, ParityError
 from export.onnx_cases import Array, Arrays, Case
 from export.parity import Difference, Tolerance, compare
+from export.runner import named_runner
 
 TOLERANCE = Tolerance(atol=2e-5, rtol=1e-4)  # float32 sums in another order
 HALF = Tolerance(atol=2e-3, rtol=1e-2)  # the same in float16
@@ -53,22 +53,10 @@ class OnnxResult:
 
 def session(graph: Path, *, optimised: bool = True) -> Run:
     """A function from inputs to outputs. Raises ConversionError if onnxruntime does not take the graph."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4
-    if not optimised:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        running = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        return named_runner(graph, optimised=optimised)
     except Exception as fault:  # whatever it is, the caller needs one sentence
         raise ConversionError(f"onnxruntime does not take the graph: {_first_line(fault)}") from None
-    names = [output.name for output in running.get_outputs()]
-
-    def run(inputs: Arrays) -> Arrays:
-        return dict(zip(names, running.run(names, inputs), strict=True))
-
-    return run
 
 
 def reference(model: onnx.ModelProto, graph: Path, smallest: Case, *, evaluator: bool = True) -> tuple[str, Run]:
@@ -141,6 +129,11 @@ def _apart_in_one(got: Array, expected: Array) -> Difference:
     return compare(got, expected.astype(np.float64), unit, HALF if got.dtype == np.float16 else TOLERANCE)
 
 
+def tolerance_of(results: Sequence[OnnxResult]) -> Tolerance:
+    """What the whole artifact is held to: float16's where an output is float16."""
+    return HALF if any(v.dtype == np.float16 for r in results for v in r.reference.values()) else TOLERANCE
+
+
 def require(results: Sequence[OnnxResult], against: str) -> None:
     """Raise ParityError for the first case that does not hold."""
     for result in results:
@@ -175,7 +168,7 @@ def certificate(results: Sequence[OnnxResult], against: str, opset: int) -> dict
         **worst,
         "outputs": dict.fromkeys(results[0].reference, worst),
         "unit": "the output's largest magnitude in the case, at least 1",
-        "tolerance": asdict(TOLERANCE),
+        "tolerance": asdict(tolerance_of(results)),
         "stages": [against, "onnxruntime, CPU, one thread", "the same, every row alone"],
         "runtime": "onnxruntime",
         "opset": opset,

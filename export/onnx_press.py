@@ -34,7 +34,6 @@ from export.onnx_cases import Arrays, arrays_of, plan_cases, read_sample
 from export.onnx_file import BATCH, Declared, OnnxFile, read_graph
 from export.onnx_parity import (
     CASES_FILE,
-    TOLERANCE,
     OnnxResult,
     certificate,
     check_case,
@@ -42,6 +41,7 @@ from export.onnx_parity import (
     require,
     served,
     session,
+    tolerance_of,
 )
 from export.progress import Report, silent
 from export.runner import GRAPH_FILE
@@ -115,12 +115,12 @@ def _write_records(name: str, results: Sequence[OnnxResult], found: dict[str, An
     """Certificate, cases and example."""
     (files / PARITY).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     save_file(arrays_of([(result.case, result.reference) for result in results]), files / CASES_FILE)
-    first = results[0]
+    first, tolerance = results[0], tolerance_of(results)
     magnitude = max(float(np.abs(v.astype(np.float64)).max(initial=1.0)) for v in first.reference.values())
     example = {
         "request": {"model": name, "inputs": _lists(first.case.inputs)},
         "response": {"outputs": _lists(first.reference)},
-        "tolerance": asdict(TOLERANCE) | {"atol": TOLERANCE.atol * magnitude},
+        "tolerance": asdict(tolerance) | {"atol": tolerance.atol * magnitude},
     }
     (files / EXAMPLE).write_text(json.dumps(example) + "\n", encoding="utf-8")
 

@@ -19,23 +19,42 @@ from export.errors import ConversionError
 
 Tensors = Mapping[str, npt.NDArray[np.float32]]
 Runner = Callable[[Tensors], npt.NDArray[np.float32]]
+Arrays = dict[str, npt.NDArray[Any]]
+NamedRunner = Callable[[Arrays], Arrays]
 
 GRAPH_FILE, WEIGHTS_FILE = "model.onnx", "network.safetensors"
 
 
 def onnx_runner(graph: Path) -> Runner:
     """A function from x_enc [B, L, N] (and x_mark_enc [B, L, M]) to the forecast [B, H, N]."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    session = _session(graph)
 
     def run(tensors: Tensors) -> npt.NDArray[np.float32]:
         answer: npt.NDArray[np.float32] = session.run(None, dict(tensors))[0]
         return answer
 
     return run
+
+
+def named_runner(graph: Path, *, optimised: bool = True) -> NamedRunner:
+    """A graph as a function from named tensors to named tensors."""
+    session = _session(graph, optimised=optimised)
+    names = [output.name for output in session.get_outputs()]
+
+    def run(tensors: Arrays) -> Arrays:
+        return dict(zip(names, session.run(names, tensors), strict=True))
+
+    return run
+
+
+def _session(graph: Path, *, optimised: bool = True) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3 if optimised else 4
+    if not optimised:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 
 def torch_runner(weights: Path, architecture: str, hyper_parameters: Mapping[str, Any]) -> Runner:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from export.artifact import Artifact, TensorSpec
 from models.errors import InputError
 from models.forecasting.calibration import Calibration
 from models.forecasting.frequency import Stamps
-from models.forecasting.pipeline import SMALL, check_range, to_raw, to_tensors, too_short, with_horizon
+from models.forecasting.pipeline import check_range, to_raw, to_tensors, too_short, with_horizon
 from models.forecasting.series import Window
 from models.forecasting.series_time import check_future
 from models.forecasting.spec import ForecastSpec
@@ -25,7 +24,7 @@ from services.core.errors import ApiError
 from services.core.model import Json, TensorModel, batch_policy
 from services.core.runtime import Runtime
 from services.core.settings import Settings
-from services.core.tensors import Tensors
+from services.core.tensors import Tensors, is_finite
 from services.forecast_answer import write_series
 from services.forecast_intervals import Intervals
 from services.forecast_memory import Memory
@@ -252,8 +251,6 @@ def _within_years(stamps: Stamps) -> bool:
 def _finite(output: Tensors) -> npt.NDArray[np.float64]:
     """The forecast [B, H, C] of one request. Raises ApiError if the network made something else than numbers."""
     forecast = output["forecast"]
-    if forecast.size <= SMALL and math.isfinite(np.vdot(forecast, forecast)):
-        return forecast
-    if not np.isfinite(forecast).all():
+    if not is_finite(forecast):
         raise ApiError("inference_failed", "the forecast is not finite", hint="check the history for extreme values")
     return forecast

@@ -6,7 +6,6 @@ Protocol; `/v1/tensors` takes and gives them as nested lists.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,13 +19,11 @@ from services.core.app import ServiceBase, pressroom_service
 from services.core.call import Call
 from services.core.errors import ApiError
 from services.core.model import Json, Task, TensorModel, batch_policy, runtime_options
-from services.core.oip.inference import check_tensors
+from services.core.oip.inference import check_names, check_tensors
 from services.core.oip.json_data import from_nested
 from services.core.runtime import OnnxRuntime
 from services.core.settings import Settings
-from services.core.tensors import Tensor, Tensors
-
-_SMALL = 10_000  # elements up to which one dot product is cheaper than looking at each
+from services.core.tensors import Tensors, is_finite
 
 
 class TensorsRequest(BaseModel):
@@ -55,7 +52,7 @@ class OnnxModel(TensorModel):
 
     def complete(self, tensors: Tensors, outputs: Tensors, call: Call) -> tuple[Tensors, Json]:
         for name, tensor in outputs.items():
-            if tensor.dtype.kind == "f" and not _is_finite(tensor):
+            if tensor.dtype.kind == "f" and not is_finite(tensor):
                 raise ApiError(
                     "inference_failed", f"output {name!r} is not finite", hint="check the inputs for extreme values"
                 )
@@ -79,21 +76,8 @@ class OnnxModel(TensorModel):
         if not isinstance(sent, dict) or not sent:
             raise ApiError("invalid_request", "inputs must be an object: name -> nested lists", field="inputs")
         datatypes = {spec.name: spec.dtype for spec in self.inputs}
-        if unexpected := [name for name in sent if name not in datatypes]:
-            raise ApiError(
-                "tensor_unexpected",
-                f"the model has no input {unexpected[0][:60]!r}",
-                field="inputs",
-                hint=f"the model's inputs: {', '.join(datatypes)}",
-            )
+        check_names(sent, datatypes)
         return {name: from_nested(sent[name], datatype, name) for name, datatype in datatypes.items() if name in sent}
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """Whether all elements are numbers; a finite sum of squares says so at once."""
-    if tensor.dtype == np.float32 and tensor.size <= _SMALL and math.isfinite(np.vdot(tensor, tensor)):
-        return True
-    return bool(np.isfinite(tensor).all())
 
 
 class OnnxFamily:

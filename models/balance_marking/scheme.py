@@ -48,8 +48,8 @@ class MarkingScheme:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> MarkingScheme:
-        """What `as_settings` wrote. Raises TypeError or MarkingError (a ValueError) for something else."""
-        return cls(**settings)
+        """What `as_settings` wrote (schemes pressed before `reach` have none). Raises TypeError or MarkingError."""
+        return cls(**{"reach": 0.0} | dict(settings))
 
     def as_settings(self) -> dict[str, Any]:
         """For an artifact's manifest."""

@@ -281,12 +281,8 @@ class Batcher:
         failed = isinstance(outcome, BaseException)
         if failed or self.circuit.troubled:
             self._note(self.circuit.failed if failed else self.circuit.succeeded)
-        if job.waiter.done():
-            return
-        if isinstance(outcome, BaseException):
-            job.waiter.set_exception(_failure(outcome))
-        else:
-            job.waiter.set_result(outcome)
+        if not job.waiter.done():
+            job.settle(_failure(outcome) if isinstance(outcome, BaseException) else outcome)
 
     def _note(self, happened: Callable[[], None]) -> None:
         was_open = self.circuit.is_open

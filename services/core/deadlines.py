@@ -41,8 +41,7 @@ class Deadlines:
         now, following = perf_counter(), math.inf
         for job in list(unanswered()):
             if job.deadline <= now:
-                late = ApiError("deadline_exceeded", "the deadline passed before the model answered")
-                job.waiter.set_exception(late)
+                job.settle(ApiError("deadline_exceeded", "the deadline passed before the model answered"))
             else:
                 following = min(following, job.deadline)
         if following < math.inf:

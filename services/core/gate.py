@@ -39,14 +39,20 @@ class Window:
     used: int = 0
     began: float = float("-inf")
 
-    def take(self, now: float) -> float | None:
-        """Count one request; None if it fits, else the seconds until the window ends."""
+    def wait(self, now: float) -> float | None:
+        """None if another request fits, else the seconds until the window ends."""
         if now - self.began >= self.seconds:
             self.began, self.used = now, 0
         if self.used >= self.limit:
             return self.seconds - (now - self.began)
-        self.used += 1
         return None
+
+    def take(self, now: float) -> float | None:
+        """Count one request; None if it fits, else the seconds until the window ends."""
+        wait = self.wait(now)
+        if wait is None:
+            self.used += 1
+        return wait
 
     def headers(self, now: float) -> dict[str, str]:
         """The standard rate-limit headers."""
@@ -143,7 +149,7 @@ class Gate:
             known = self._windows[key.id] = (key, self._windows_of(key))
         now = monotonic()
         for window in known[1]:
-            wait = window.take(now)
+            wait = window.wait(now)
             if wait is not None:
                 raise ApiError(
                     "rate_limited",
@@ -152,6 +158,8 @@ class Gate:
                     retry_after_ms=math.ceil(wait * 1000),
                     headers=window.headers(now),
                 )
+        for window in known[1]:  # only now: a request that one of them refuses is counted by none
+            window.take(now)
         return known[1][0].headers(now) if known[1] else {}
 
     def _windows_of(self, key: Key) -> list[Window]:

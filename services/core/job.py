@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from time import perf_counter
 from typing import Protocol
@@ -10,6 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from services.core.tensors import Tensors
+
+log = logging.getLogger("pressroom.batcher")
 
 Outcome = Tensors | BaseException
 
@@ -39,6 +42,16 @@ class Job:
         self.queued = True
         self.batch_rows = 0
         self.submitted = self.began = self.ended = perf_counter()
+
+    def settle(self, outcome: Outcome) -> None:
+        """Tell the waiter; whatever happens there, the jobs behind this one are told theirs."""
+        try:
+            if isinstance(outcome, BaseException):
+                self.waiter.set_exception(outcome)
+            else:
+                self.waiter.set_result(outcome)
+        except Exception:
+            log.exception("an answer could not be handed over")
 
 
 Piece = tuple[Job, "asyncio.Future[Tensors]"]  # a job, and its waiter

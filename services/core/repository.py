@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from export.artifact import ArtifactError, attaches, open_artifact, stored_versions
 from services.core.call import Call
+from services.core.collector import collect_all
 from services.core.control import Command, CommandLog
 from services.core.errors import ApiError
 from services.core.metrics import MODELS_REFUSED
@@ -147,10 +147,9 @@ class Repository:
 
     async def _carry_out(self, command: Command) -> ServedModel | None:
         async with self._changing:
-            try:
-                return await self._change(command)
-            finally:
-                gc.collect()  # a model that left may hold itself in circles; by itself the collector comes by seldom
+            changed = await self._change(command)
+            collect_all()  # a model that left may hold itself in circles
+            return changed
 
     async def _change(self, command: Command) -> ServedModel | None:
         if command.operation == "unload":

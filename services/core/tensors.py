@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,17 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "BYTES": np.dtype(np.object_),
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+SMALL = 8192  # elements whose squares are summed in no time and in one thread
+_WIDE = (np.float32, np.float64)  # squares of numbers an answer may hold do not overflow
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether all elements are numbers; a finite sum of squares says so at once."""
+    if tensor.dtype in _WIDE and tensor.size <= SMALL and math.isfinite(np.vdot(tensor, tensor)):
+        return True
+    return bool(np.isfinite(tensor).all())
 
 
 def dtype_name(tensor: Tensor) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,18 @@ from export.artifact import read_artifact
 from export.errors import CheckpointFileError, ConversionError, DataError, ExportError, ParityError
 from export.onnx_cases import plan_cases, read_sample
 from export.onnx_file import read_graph
-from export.onnx_parity import EVALUATOR, PLAIN, check_case, recheck, reference, require, session
+from export.onnx_parity import (
+    EVALUATOR,
+    HALF,
+    PLAIN,
+    certificate,
+    check_case,
+    recheck,
+    reference,
+    require,
+    session,
+    tolerance_of,
+)
 
 
 def certify(file: Path, *, evaluator: bool = True) -> str:
@@ -164,6 +176,17 @@ def test_rows_that_do_not_fit_are_refused(rows: dict[str, np.ndarray], words: st
     with pytest.raises(DataError) as refused:
         read_sample(tmp_path / "rows.npz", found.inputs)
     assert words in refused.value.message
+
+
+def test_float16_graphs_are_certified_and_judged_by_one_tolerance(tmp_path: Path) -> None:
+    half = onnx.TensorProto.FLOAT16
+    nodes = [helper.make_node("Exp", ["x"], ["power"]), helper.make_node("Softmax", ["power"], ["y"])]
+    model = graph(nodes, [("x", half, ["batch", 3])], [("y", half, ["batch", 3])])
+    found = read_graph(write(model, tmp_path / "x.onnx"))
+    run = session(tmp_path / "x.onnx")
+    results = [check_case(case, run(case.inputs), run) for case in plan_cases(found.inputs, None)]
+    assert tolerance_of(results) == HALF
+    assert certificate(results, PLAIN, 20)["tolerance"] == asdict(HALF)
 
 
 def test_a_pressed_graph_says_what_it_takes_and_is_verified_by_the_command(graph_home: Path) -> None:

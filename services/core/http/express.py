@@ -67,7 +67,7 @@ class Head:
     def place(self, data: bytes) -> Form | None:
         """The form of a request that matches, from the layout that was noted when the first of its kind was read."""
         at = len(self.start)
-        layout = layout_in(data[at:], self.length)
+        layout = layout_in(data[at : at + self.length], len(data) - at)
         if layout is not None:
             self.start = data[: at + self.length]
             self.form = Form(self.name, self.version, layout.moved(at))

@@ -55,8 +55,9 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
         if isinstance(self.cycle, Turn):
             self.cycle.left()
-        if self._ride is not None:
-            self._ride.left()
+        ride, self._ride = self._ride, None
+        if ride is not None:
+            ride.left()
 
     def data_received(self, data: bytes) -> None:
         if self._head is not None and self._head.matches(data) and self._take(self._head, data):

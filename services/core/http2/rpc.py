@@ -103,11 +103,13 @@ class Rpc:
 
     def refuse(self, code: grpc.StatusCode, message: str, metadata: Iterable[tuple[str, str | bytes]] = ()) -> None:
         """End a call that no handler needs to see, or that a ride cannot answer."""
+        self._ride = None  # it holds this call: both are freed at once, with the message
         self._finish(code, message, metadata)
         self._connection.finished(self)
 
     def reply(self, raw: bytes, trailing: Metadata) -> None:
         """A ride's answer: at once if the caller has room for it, else as it makes room."""
+        self._ride = None
         if self._over:
             return
         self._trailing = trailing
@@ -149,6 +151,7 @@ class Rpc:
         self._ride = self._express(self, self._messages[0])
         if self._ride is None:
             return False
+        self._messages.clear()  # the ride has it
         self._ride.begin()
         return True
 
@@ -160,8 +163,9 @@ class Rpc:
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        if self._ride is not None:
-            self._ride.left()
+        ride, self._ride = self._ride, None
+        if ride is not None:
+            ride.left()
 
     def sweep(self, now: float) -> None:
         """End the call if it is late: the caller's deadline, or the time for its one message to arrive."""
@@ -171,8 +175,8 @@ class Rpc:
             self._late(_LATE)
 
     def _late(self, message: str) -> None:
-        self.refuse(grpc.StatusCode.DEADLINE_EXCEEDED, message)
         self._cancel()
+        self.refuse(grpc.StatusCode.DEADLINE_EXCEEDED, message)
 
     # --- grpcio's context
 

@@ -33,9 +33,9 @@ def decode_request(body: bytes, header_length: bytes | None) -> InferRequest:
     return _LAYOUTS.read(body, length)
 
 
-def layout_in(body: bytes, header_length: int) -> Layout | None:
-    """The layout of a body, if one of the same was read before."""
-    return _LAYOUTS.find(body, header_length)
+def layout_in(header: bytes, size: int) -> Layout | None:
+    """The layout of a body of so many bytes with this JSON header, if one of the same was read before."""
+    return _LAYOUTS.find(header, size)
 
 
 def _decode(body: bytes, length: int) -> InferRequest:

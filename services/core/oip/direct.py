@@ -79,9 +79,13 @@ class Direct(ABC):
             model = serving.repository.find(form.name, form.version, call)
             if not form.suits(model, self._request):
                 return False
-            self._admission: Admission = serving.gate.admit("infer", caller.secret, caller.address)
-            serving.gate.enter()
+            serving.gate.enter()  # before a request is counted against its key: the ordinary way counts it again
         except ApiError:
+            return False
+        try:
+            self._admission: Admission = serving.gate.admit("infer", caller.secret, caller.address)
+        except ApiError:
+            serving.gate.leave()
             return False  # it is refused there again, in full
         assert isinstance(model, TensorModel)
         call.model = self._model = model

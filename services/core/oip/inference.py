@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -90,14 +90,7 @@ async def _native(serving: Serving, model: ServedModel, tensors: Tensors, call: 
     if tensor is None or tensor.dtype.kind != "O" or tensor.size != 1:
         raise ApiError("tensor_shape", "input 'request' must be one BYTES element holding JSON", field="request")
     request = read_json_object(tensor.ravel()[0])
-    if unexpected := [name for name in tensors if name not in ("request", *model.native_tensors)]:
-        known = ", ".join(("request", *model.native_tensors))
-        raise ApiError(
-            "tensor_unexpected",
-            f"the model has no input {unexpected[0][:60]!r}",
-            field="inputs",
-            hint=f"it has {known}",
-        )
+    check_names(tensors, ("request", *model.native_tensors))
     request |= {name: tensors[name] for name in model.native_tensors if name in tensors}
     request |= {"model": model.name, "version": model.version}
     answer = await answer_task(serving, model.artifact.manifest.family, request, call)
@@ -116,12 +109,18 @@ def _check_once(tensors: Tensors, model: TensorModel, max_rows: int) -> None:
         model.passed.add(kind)
 
 
+def check_names(sent: Iterable[str], known: Iterable[str]) -> None:
+    """Raises ApiError naming an input the model does not have."""
+    known = tuple(known)
+    if unexpected := [name for name in sent if name not in known]:
+        hint = f"the model's inputs: {', '.join(known)}"
+        raise ApiError("tensor_unexpected", f"the model has no input {unexpected[0][:60]!r}", field="inputs", hint=hint)
+
+
 def check_tensors(tensors: Tensors, specs: list[TensorSpec], max_rows: int) -> None:
     """Names, data types, shapes, and one common number of rows. Raises ApiError naming the input."""
     known = {spec.name: spec for spec in specs}
-    if unexpected := [name for name in tensors if name not in known]:
-        hint = f"the model's inputs: {', '.join(known)}"
-        raise ApiError("tensor_unexpected", f"the model has no input {unexpected[0][:60]!r}", field="inputs", hint=hint)
+    check_names(tensors, known)
     if missing := [s.name for s in specs if not s.optional and s.name not in tensors]:
         raise ApiError("tensor_missing", f"input {missing[0]!r} was not sent", field=missing[0])
     for name, tensor in tensors.items():

@@ -82,16 +82,16 @@ class Layouts:
         """The request. Raises what `decode` raises; what it refused is not kept."""
         if not HEADER_BYTES >= header_length < len(body):
             return self._decode(body, header_length)
-        layout = self.find(body, header_length)
+        layout = self.find(body[:header_length], len(body))
         if layout is not None:
             return layout.read(body)
         request = self._decode(body, header_length)
         self._keep((body[:header_length], len(body)), request)
         return request
 
-    def find(self, body: bytes, header_length: int) -> Layout | None:
-        """The layout of a body, if one of the same came before."""
-        return self._known.get((body[:header_length], len(body)))
+    def find(self, header: bytes, size: int) -> Layout | None:
+        """The layout of a body of so many bytes that begins with this JSON header, if one of the same came before."""
+        return self._known.get((header, size))
 
     def _keep(self, key: tuple[bytes, int], request: InferRequest) -> None:
         """Remember what a header said, if all of its tensors came raw and have a fixed size."""

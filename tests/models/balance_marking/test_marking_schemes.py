@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,5 +113,7 @@ def test_schemes_that_cannot_be_are_refused(changes: dict[str, Any]) -> None:
 def test_settings_of_an_artifact_come_back() -> None:
     scheme = scheme_of(parity=1, level=0.02)
     assert MarkingScheme.from_settings(scheme.as_settings()) == scheme
+    before_reach = {name: value for name, value in scheme.as_settings().items() if name != "reach"}
+    assert MarkingScheme.from_settings(before_reach) == replace(scheme, reach=0.0)
     with pytest.raises(TypeError):
         MarkingScheme.from_settings({**scheme.as_settings(), "colour": 3})
