@@ -249,10 +249,14 @@ def secret_of(headers: Mapping[bytes, bytes]) -> str | None:
 
 
 def headers_of(response: Response, request_id: str, extra: Headers) -> Headers:
-    """All headers of a response; the request id is always among them."""
+    """All headers of a response; the request id is always among them.
+
+    A 304 names no length: it would have to be the whole answer's (RFC 9110, 8.6), and its own body is always empty.
+    """
+    length: Headers = [] if response.status == 304 else [(b"content-length", str(len(response.body)).encode())]
     return [
         (b"content-type", response.content_type),
-        (b"content-length", str(len(response.body)).encode()),
+        *length,
         (b"x-request-id", request_id.encode()),
         *extra,
         *response.headers,

@@ -13,7 +13,7 @@ import { el, fill } from "./dom.js";
 /**
  * @param {object} plan
  * @param {string} plan.title
- * @param {string} plan.lead  one sentence: what can be done here
+ * @param {string | Node} plan.lead  one sentence: what can be done here
  * @param {(Node | null)[]} plan.controls
  * @param {string} plan.action  the button
  * @param {(view: View) => Promise<void>} plan.run  what the button does; a thrown Problem is shown

@@ -44,13 +44,13 @@ export function figureOf(chart) {
   const draw = () => {
     plot?.destroy();
     plot = place.clientWidth ? paint(chart, place) : null;
+    if (plot) dark.addEventListener("change", draw);
+    else dark.removeEventListener("change", draw); // hidden or replaced: nothing page-wide holds it
   };
   new ResizeObserver(() => {
     if (plot && place.clientWidth) plot.setSize({ width: place.clientWidth, height: HEIGHT });
     else draw();
   }).observe(place);
-  const redraw = () => (place.isConnected ? draw() : dark.removeEventListener("change", redraw));
-  dark.addEventListener("change", redraw);
   return figure;
 }
 

@@ -34,9 +34,11 @@ export function chat(models) {
     async run({ show, say, signal }) {
       show(el("div", { class: "twins" }, ...sides.map((one) => one.element)));
       const options = { max_tokens: Number(tokens.value), temperature: Number(temperature.value) };
-      await Promise.all(sides.map((one) => one.send(prompt.value, options, signal)));
+      const ended = await Promise.all(sides.map((one) => one.send(prompt.value, options, signal)));
+      const answered = ended.filter(Boolean).length;
       remember("chat", sides.map((one) => one.told()));
       if (signal.aborted) say("Stopped.");
+      else if (answered < sides.length) say(answered ? "One of two answered." : "Not answered.");
     },
   });
   return element;
@@ -65,14 +67,19 @@ function side(models, first, at) {
   model.addEventListener("change", () => { name(); clear(); });
   name();
 
-  /** @param {string} text @param {Json} options @param {AbortSignal} signal */
+  /** Whether the answer came to its end. @param {string} text @param {Json} options @param {AbortSignal} signal */
   async function send(text, options, signal) {
-    said.push({ role: "user", content: text });
+    const mine = said; // a new conversation has another list: what still comes is no part of it
+    mine.push({ role: "user", content: text });
     const answer = el("p", { class: "assistant" });
     log.append(el("p", { class: "user" }, text), answer);
-    const body = { model: model.value, messages: [...said], ...options, stream: true, stream_options: { include_usage: true } };
+    const body = { model: model.value, messages: [...mine], ...options, stream: true, stream_options: { include_usage: true } };
     const request = { method: "POST", path: "/v1/chat/completions", body, stream: true };
     const clock = { began: performance.now(), first: 0, last: 0 };
+    /** @type {Json} */
+    let own = {};
+    let ended = false;
+    last = {};
     try {
       for await (const told of events(request, signal)) {
         const piece = told.choices[0]?.delta?.content;
@@ -82,15 +89,20 @@ function side(models, first, at) {
           answer.append(piece);
           log.scrollTop = log.scrollHeight;
         }
-        if (told.usage) last = { model: model.value, usage: told.usage, explained: told.pressroom };
+        if (told.usage) own = { model: body.model, usage: told.usage, explained: told.pressroom };
       }
-      last = { ...last, text: answer.textContent, speed: speed(clock, last.usage.completion_tokens) };
-      fill(below, pace(last, clock), explanation(last.explained), requestFold(request));
+      own = { ...own, text: answer.textContent, speed: speed(clock, own.usage.completion_tokens) };
+      ended = true;
+      if (mine === said) {
+        last = own;
+        fill(below, pace(own, clock), explanation(own.explained), requestFold(request));
+      }
     } catch (fault) {
-      if (/** @type {Error} */ (fault).name !== "AbortError") fill(below, problem(fault));
+      if (mine === said && /** @type {Error} */ (fault).name !== "AbortError") fill(below, problem(fault));
     }
-    if (answer.textContent) said.push({ role: "assistant", content: answer.textContent });
-    else said.pop(); // nothing was answered: the next message begins where this one did
+    if (answer.textContent) mine.push({ role: "assistant", content: answer.textContent });
+    else mine.pop(); // nothing was answered: the next message begins where this one did
+    return ended;
   }
 
   return { model, clear, send, told: () => last, element: el("section", { "aria-label": at ? "Right model" : "Left model" }, heading, receipt, log, below) };

@@ -63,8 +63,20 @@ export function checkbox(label, checked, changed) {
  * @returns {HTMLSelectElement}
  */
 export function select(options, chosen) {
+  const made = el("select");
+  offer(made, options, chosen);
+  return made;
+}
+
+/**
+ * Replace what a drop-down offers.
+ * @param {HTMLSelectElement} box
+ * @param {(string | [string, string])[]} options
+ * @param {string} [chosen]
+ */
+export function offer(box, options, chosen) {
   const pairs = options.map((one) => (typeof one === "string" ? [one, one] : one));
-  return el("select", {}, ...pairs.map(([value, label]) => el("option", { value, selected: value === chosen }, label)));
+  fill(box, ...pairs.map(([value, label]) => el("option", { value, selected: value === chosen }, label)));
 }
 
 /**

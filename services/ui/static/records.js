@@ -1,4 +1,4 @@
-/** Health records: a timeline to edit, and the risks that follow from it. What is typed stays in this page. */
+/** Health records: a timeline to edit, and the risks that follow from it. What is typed goes to this server when asked, and nowhere else. */
 
 import { ask } from "./api.js";
 import { bench } from "./bench.js";
@@ -20,7 +20,10 @@ export function records(models) {
   const chosen = () => /** @type {Json} */ (models.find((one) => one.id === model.value));
   const at = el("input", { type: "date" });
   const years = select([["1", "1 year"], ["5", "5 years"], ["10", "10 years"], ["20", "20 years"]], "10");
-  const events = timeline(chosen().pretraining_tasks);
+  const events = timeline();
+  const sync = () => events.offer(chosen().pretraining_tasks);
+  model.addEventListener("change", sync);
+  sync();
   const sample = async () => {
     const { example } = await detailsOf(model.value);
     at.value = example.request.prediction_time.slice(0, 10);

@@ -40,7 +40,8 @@ export function showTabs(list, place, tabs) {
   list.replaceChildren(...buttons);
   place.replaceChildren(...panels);
   buttons.forEach((button, index) => button.addEventListener("click", () => open(index)));
-  list.addEventListener("keydown", (event) => {
+  // As properties, which a list shown later replaces: this one's panels are gone by then.
+  list.onkeydown = (event) => {
     const from = buttons.indexOf(/** @type {any} */ (document.activeElement));
     const last = tabs.length - 1;
     const to = { ArrowRight: from < last ? from + 1 : 0, ArrowLeft: from > 0 ? from - 1 : last, Home: 0, End: last }[event.key];
@@ -48,8 +49,8 @@ export function showTabs(list, place, tabs) {
     event.preventDefault();
     open(to);
     buttons[to].focus();
-  });
+  };
   const named = () => tabs.findIndex((tab) => `#${tab.id}` === location.hash);
-  window.addEventListener("hashchange", () => named() >= 0 && open(named()));
+  window.onhashchange = () => named() >= 0 && open(named());
   open(Math.max(0, named()));
 }

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { bench } from "./bench.js";
-import { el, facts, field, figure, percent, select, table } from "./dom.js";
+import { el, facts, field, figure, offer, percent, select, table } from "./dom.js";
 import { remember } from "./drawn.js";
 import { explanation, requestFold } from "./explain.js";
 import { detailsOf, modelSelect } from "./served.js";
@@ -22,7 +22,10 @@ export function textOrigin(models) {
   const model = modelSelect(models);
   const text = el("textarea", { rows: 12 });
   const modes = () => models.find((one) => one.id === model.value)?.modes ?? ["white_box"];
-  const mode = select(modes().map((/** @type {string} */ one) => [one, one.replace("_", " ")]));
+  const mode = select([]);
+  const sync = () => offer(mode, modes().map((/** @type {string} */ one) => [one, one.replace("_", " ")]), mode.value);
+  model.addEventListener("change", sync);
+  sync();
   const fillIn = async () => {
     text.value = (await detailsOf(model.value)).example.request.text;
   };

@@ -12,10 +12,10 @@ const PARTS = /** @type {const} */ ([
   ["text_value", "Text", { type: "text", spellcheck: "false", autocomplete: "off" }],
 ]);
 
-/** @param {string[]} codes  to choose from; others may be typed */
-export function timeline(codes) {
-  const names = [...new Set(["MEDS_BIRTH", "Gender/F", "Gender/M", ...codes])];
-  const list = el("datalist", { id: newId("codes") }, ...names.map((value) => el("option", { value })));
+const ALWAYS = ["MEDS_BIRTH", "Gender/F", "Gender/M"];
+
+export function timeline() {
+  const list = el("datalist", { id: newId("codes") });
   const rows = el("ol", { class: "events" });
   const count = el("p", { class: "note", role: "status" });
   const tell = () => fill(count, `${rows.children.length} events`);
@@ -42,6 +42,8 @@ export function timeline(codes) {
   return {
     element: el("fieldset", {}, el("legend", {}, "Timeline"), rows, list, el("p", { class: "row" }, more, count)),
     get: () => [...rows.children].map(eventOf),
+    /** @param {string[]} codes  to choose from; others may be typed */
+    offer: (codes) => fill(list, ...[...new Set([...ALWAYS, ...codes])].map((value) => el("option", { value }))),
     /** @param {Json[]} events */
     set(events) {
       fill(rows);

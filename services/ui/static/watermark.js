@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { bench } from "./bench.js";
-import { el, facts, field, figure, table } from "./dom.js";
+import { el, facts, field, figure, fill, table } from "./dom.js";
 import { remember } from "./drawn.js";
 import { explanation, requestFold } from "./explain.js";
 import { modelSelect } from "./served.js";
@@ -35,15 +35,22 @@ function write(models, made) {
   const message = el("input", { type: "number", min: 0, step: 1, inputmode: "numeric", value: 42 });
   const prompt = el("textarea", { rows: 2 });
   prompt.value = "Lighthouses are built where";
-  const tokens = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric", value: schemeOf().tokens_for_one_segment });
+  const tokens = el("input", { type: "number", min: 1, step: 1, inputmode: "numeric" });
   const temperature = el("input", { type: "number", min: 0, max: 2, step: 0.1, inputmode: "decimal", value: 0.8 });
   const seed = el("input", { type: "number", step: 1, inputmode: "numeric", value: 1 });
-  model.addEventListener("change", () => { tokens.value = schemeOf().tokens_for_one_segment; });
-  const bits = schemeOf().settings.scheme.message_bits;
+  const lead = el("span");
+  const sync = () => {
+    const { tokens_for_one_segment: enough, settings } = schemeOf();
+    const bits = settings.scheme.message_bits;
+    tokens.value = enough;
+    fill(lead, `A whole number of ${bits} bits, up to ${figure(2 ** bits - 1, 16)}, leans the choice of every word a little. It can be read from the text alone.`);
+  };
+  model.addEventListener("change", sync);
+  sync();
 
   return bench({
     title: "Write with a message",
-    lead: `A whole number of ${bits} bits, up to ${figure(2 ** bits - 1, 16)}, leans the choice of every word a little. It can be read from the text alone.`,
+    lead,
     action: "Write and read",
     controls: [
       field("Scheme", model),
