@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from live_server import PRESSROOM, LiveServer, StartServer, clean_environment, running_server
+from programs import HINTS, missing
 from stores import run_press, shared_store
 from tiny_detector import press_detector
 
@@ -140,6 +141,14 @@ def start_server(pressed_home: Path, tmp_path_factory: pytest.TempPathFactory) -
             return running.enter_context(one)
 
         yield start
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What the marker `needs` says: without its tools a test is skipped, by name."""
+    for item in items:
+        for marker in item.iter_markers("needs"):
+            for tool in filter(missing, marker.args):
+                item.add_marker(pytest.mark.skip(reason=HINTS[tool]))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-from live_server import clean_environment
+from stores import run_press
 
 DETECTOR = "tiny-text"
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "data" / "text" / "wikitext2_calibration.txt"
-PRESSROOM = """
-import json, sys
+COMMANDS = """
+import json
 from pressroom.cli import main
 for arguments in json.loads(sys.argv[1]):
     try:
@@ -32,21 +30,9 @@ def press_detector(home: Path, tiny_llm_home: Path, corpora: Path) -> None:
     sizes = ["--fewest-words", "20", "--fewest-distinct", "10", "--regenerations", "2", "--most-words", "40"]
     sizes += ["--white-box", "curvature"]
     sides = [f"--{side}={file}" for side, file in write_corpora(corpora).items()]
-    pressroom(
-        home,
-        ["export", "text-detect", "--generator", "tiny-fp32", "--name", DETECTOR, *sizes],
-        ["calibrate", "text-detect", "--name", DETECTOR, "--fpr", "0.1", *sides],
-    )
-
-
-def pressroom(home: Path, *commands: list[str]) -> str:
-    """What commands that must succeed print; in one process, as its imports take most of the time."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRESSROOM, json.dumps(commands)],
-        env=clean_environment(home), cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    export = ["export", "text-detect", "--generator", "tiny-fp32", "--name", DETECTOR, *sizes]
+    calibrate = ["calibrate", "text-detect", "--name", DETECTOR, "--fpr", "0.1", *sides]
+    run_press(home, COMMANDS, json.dumps([export, calibrate]))  # in one process: its imports take most of the time
 
 
 def write_corpora(folder: Path) -> dict[str, Path]:

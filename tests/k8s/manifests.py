@@ -18,8 +18,6 @@ K8S = ROOT / "k8s"
 OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir() if path.is_dir())
 COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir() if path.is_dir())
 EXCLUSIVE = {"hpa": "keda", "keda": "hpa"}  # both would scale the Deployments
-TOOLS = ROOT / ".venv-k8s" / "bin"  # `make k8s-tools`
-CRDS = ROOT / "tests" / "k8s" / "crds"
 
 Object = dict[str, Any]
 

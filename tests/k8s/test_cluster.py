@@ -24,7 +24,7 @@ from forecast_callers import RETRIES, Caller, by_client, by_new_connections
 from live_server import eventually, free_ports
 from manifests import ROOT
 from pressroom_client import Client, PressroomError, Timeout
-from programs import PROGRAMS, program
+from programs import HINTS, missing, program
 from queue_adapter import Adapter, serving
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs("kubectl")]
@@ -131,12 +131,12 @@ def _log(world: World, pod: str) -> str:
 @pytest.fixture(scope="module")
 def waiting(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], dict[str, float]]]:
     """Prometheus on the pods, and the custom-metrics API over it; yields what says how many rows wait in each pod."""
-    if PROGRAMS["prometheus"] is None:
-        pytest.skip("prometheus is not installed")
+    if missing("prometheus"):
+        pytest.skip(HINTS["prometheus"])
     folder = tmp_path_factory.mktemp("metrics")
     (port,) = free_ports(1)
     (folder / "prometheus.yml").write_text(yaml.safe_dump(_scrapes(folder / "pods.json")))
-    command = [PROGRAMS["prometheus"], f"--config.file={folder / 'prometheus.yml'}"]
+    command = ["prometheus", f"--config.file={folder / 'prometheus.yml'}"]
     command += [f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}"]
     adapter = Adapter(world.deployed.cluster, f"http://127.0.0.1:{port}", folder / "pods.json")
     with program(command, folder / "prometheus.log"), serving(adapter, folder):

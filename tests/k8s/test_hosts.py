@@ -21,11 +21,11 @@ from forecast_callers import Caller, by_client
 from hosts import ADDRESS, PORT, Host, Service, hosts, usable
 from live_server import PRESSROOM, clean_environment, eventually, free_ports
 from manifests import K8S
-from programs import PROGRAMS, program
+from programs import program
 
 pytestmark = [
     pytest.mark.skipif(not usable(), reason="network namespaces need root, iproute2 and iptables"),
-    pytest.mark.skipif(None in PROGRAMS.values(), reason=f"not installed: {[n for n, p in PROGRAMS.items() if not p]}"),
+    pytest.mark.needs("prometheus", "prometheus-alertmanager"),
 ]
 RULE = "PressroomTargetDown"
 ANSWERS = 25  # after every change, at least
@@ -126,11 +126,11 @@ def watched(members: list[Host], folder: Path) -> Iterator[Callable[[], dict[str
     (folder / "alertmanager.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
     commands = [
         [
-            PROGRAMS["prometheus"], f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'p'}",
+            "prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'p'}",
             f"--web.listen-address=127.0.0.1:{prometheus}", "--rules.alert.resend-delay=1s",
         ],
         [
-            PROGRAMS["prometheus-alertmanager"], f"--config.file={folder / 'alertmanager.yml'}",
+            "prometheus-alertmanager", f"--config.file={folder / 'alertmanager.yml'}",
             f"--storage.path={folder / 'a'}", f"--web.listen-address=127.0.0.1:{alertmanager}",
             f"--cluster.listen-address=127.0.0.1:{cluster}",
         ],

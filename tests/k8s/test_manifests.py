@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from manifests import COMPONENTS, CRDS, EXCLUSIVE, K8S, OVERLAYS, TOOLS, Object, built, everything, files, find, walk
+from manifests import COMPONENTS, EXCLUSIVE, K8S, OVERLAYS, Object, built, everything, files, find, walk
+from programs import CHECKOV, CRDS
 
 from pressroom.k8s_checks import faults, of_kind
 from pressroom.k8s_values import FAMILIES
@@ -157,14 +158,7 @@ def test_published_models_refuse_what_is_broken(
 def test_the_scanner_finds_nothing_but_what_is_accepted(tmp_path: Path) -> None:
     for number, overlay in enumerate(OVERLAYS):
         (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump_all(built(overlay)))
-    command: list[str | Path] = [
-        TOOLS / "checkov",
-        "--skip-download",
-        "--framework",
-        "kubernetes",
-        "--directory",
-        tmp_path,
-    ]
+    command: list[str | Path] = [CHECKOV, "--skip-download", "--framework", "kubernetes", "--directory", tmp_path]
     done = subprocess.run(
         [*command, "--output", "json", "--quiet"], capture_output=True, text=True, check=False, cwd=tmp_path
     )

@@ -13,8 +13,8 @@ import pytest
 from asking import forecast_message, rpc
 from keyring import KeyRing
 from live_server import LiveServer, StartServer, eventually, free_ports
+from programs import program
 
-PROGRAM = shutil.which("prometheus")
 REQUESTS = 60
 _CONFIG = """
 global: {{scrape_interval: 500ms, scrape_timeout: 400ms}}
@@ -24,7 +24,7 @@ scrape_configs:
     static_configs: [{{targets: ["{address}"]}}]
 """
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the program prometheus is not installed (apt: prometheus)")
+pytestmark = pytest.mark.needs("prometheus")
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +59,12 @@ def prometheus(keyed: LiveServer, keys: KeyRing, tmp_path_factory: pytest.TempPa
     folder, (port,) = tmp_path_factory.mktemp("prometheus"), free_ports(1)
     config = folder / "prometheus.yml"
     config.write_text(_CONFIG.format(secret=keys.secrets["metrics"], address=keyed.address))
-    command = [str(PROGRAM), f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
+    with program(command, folder / "log"):
         found = Prometheus(f"http://127.0.0.1:{port}")
         eventually(lambda: found.number('up{job="pressroom"}') == 1, "the first scrape succeeded", 60)
         yield found
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @pytest.fixture(scope="module")

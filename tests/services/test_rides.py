@@ -30,7 +30,7 @@ async def test_a_grpc_ride_is_freed_with_its_message_before_any_collector_comes(
             assert [numbers(await infer(message(x))) for x in (3.0, 4.0)] == [[6.0], [8.0]]
             assert len(served.rides) == 3
             served.rides.clear()
-            await until(lambda: not any(isinstance(one, Ride) for one in gc.get_objects()))
+            await until(lambda: not any(type(one) is Ride for one in gc.get_objects()))
         finally:
             gc.enable()
 

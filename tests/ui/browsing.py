@@ -30,23 +30,18 @@ _FLAGS = (
 )
 
 
-def chromium() -> tuple[str, str] | None:
-    """Browser and driver, if both are installed."""
-    found = shutil.which("chromium"), shutil.which("chromedriver")
-    return (found[0], found[1]) if found[0] and found[1] else None
-
-
 @contextmanager
 def open_browser(downloads: Path) -> Iterator[Playground]:
     """A browser that is closed in the end."""
-    tools = chromium()
-    assert tools is not None
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    assert chromium is not None
+    assert chromedriver is not None
     options = webdriver.ChromeOptions()
-    options.binary_location = tools[0]
+    options.binary_location = chromium
     for flag in _FLAGS:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, Service(tools[1]))
+    driver = webdriver.Chrome(options, Service(chromedriver))
     try:
         driver.execute_cdp_cmd(
             "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads), "eventsEnabled": False}

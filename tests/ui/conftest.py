@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browsing import Playground, chromium, open_browser
+from browsing import Playground, open_browser
 from live_server import LiveServer, running_server
 from stores import run_press, shared_store
 
@@ -18,15 +18,6 @@ from pressroom.bundled_llm import Effort, press_twins
 from tiny_llm import make_tiny_llama
 press_twins(effort=Effort(1, 1, 32, speed=False), model=make_tiny_llama(Path(sys.argv[1])))
 """
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if chromium() is not None:
-        return
-    reason = "chromium is not installed (Debian packages chromium and chromium-driver)"
-    for item in items:
-        if any("chromium" in marker.args for marker in item.iter_markers("needs")):
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
