@@ -18,6 +18,8 @@ from services.core.tensors import Tensors
 class TokenBatcher(Batcher):
     """The queue of one record model. Tensors are `tokens` [rows, length, bag] and their companions."""
 
+    ahead = 1  # batches take long here: who is next is decided when there is room
+
     def __init__(
         self, run: Callable[[Tensors], Tensors], policy: BatchPolicy, observer: BatchObserver, tokens: int
     ) -> None:

@@ -3,7 +3,8 @@
 A job is the tensors of one request, rows first. While a batch runs, jobs gather; when it ends, the oldest job's
 compatible mates (same bucket: equal shapes beyond the first axis, equal dtypes and names) leave together, up to
 `max_rows`. An idle model starts at once unless company has been coming: only then does it wait, at most
-`max_delay_ms`, for as many rows as the last batch had.
+`max_delay_ms`, for as many rows as the last batch had, or half of `max_rows`: they run while the other half gathers.
+The thread is handed a large batch while another one runs, so that the model computes while the server writes and reads.
 
 - A request of more than `max_rows` rows is cut into pieces that queue like everyone else's.
 - A batch that raises is retried by halves, so that only the guilty job fails.
@@ -49,7 +50,7 @@ class BatchPolicy:
     """
 
     max_rows: int = 64
-    max_delay_ms: float = 5.0
+    max_delay_ms: float = 2.0
     max_queue_rows: int = 2048
     max_failures: int = 10
     cooldown_s: float = 5.0
@@ -66,8 +67,11 @@ class BatchObserver(Protocol):
 class Batcher:
     """The queue of one model. Lives in the event loop; `run` is called in its own thread.
 
-    run  maps named tensors [rows, ...] to named tensors [rows, ...]; may raise
+    run    maps named tensors [rows, ...] to named tensors [rows, ...]; may raise
+    ahead  batches the thread may have: it goes on with the second without waiting for the loop
     """
+
+    ahead = 2
 
     def __init__(self, run: Callable[[Tensors], Tensors], policy: BatchPolicy, observer: BatchObserver) -> None:
         self.policy = policy
@@ -78,8 +82,7 @@ class Batcher:
         self._patient: deque[Job] = deque()  # priority `batch`
         self.circuit = Circuit(policy.max_failures, policy.cooldown_s)
         self._queued_rows = 0
-        self._running = False
-        self._batch: Sequence[Job] = ()  # what runs
+        self._handed: deque[list[Job]] = deque()  # to the thread: the batch that runs, perhaps the one after it
         self._deadlines = Deadlines(self._unanswered)
         self._closed = False
         self._last_batch: tuple[int, int] = (1, 1)  # jobs, rows
@@ -155,8 +158,7 @@ class Batcher:
         (self._interactive if call.interactive else self._patient).extend(jobs)
         self._idle.clear()
         self._count(rows)
-        if not self._running:
-            self._schedule(loop)
+        self._schedule(loop)
 
     def _full(self) -> ApiError:
         wait_ms = math.ceil(min(30.0, max(0.05, self._queued_rows / self._rows_per_second)) * 1000)
@@ -168,7 +170,7 @@ class Batcher:
         )
 
     def _unanswered(self) -> Iterator[Job]:
-        return (job for job in chain(self._interactive, self._patient, self._batch) if not job.waiter.done())
+        return (job for job in chain(self._interactive, self._patient, *self._handed) if not job.waiter.done())
 
     def _release(self, job: Job, future: asyncio.Future[Tensors]) -> None:
         if not future.done():
@@ -187,29 +189,39 @@ class Batcher:
         self._observer.queue(self._queued_rows)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start a batch: in this pass of the loop, or after a wait if the last batches had company."""
-        if self._starting:
-            return
+        """Start a batch: now if it is large, in this pass of the loop, or after a wait if the last one had company."""
         jobs, rows = self._last_batch
-        if jobs > 1 and self.policy.max_delay_ms > 0 and self._queued_rows < rows:
+        if self._queued_rows >= self.policy.max_rows / 2 > 1 and not self._patient:
+            if len(self._handed) < self.ahead:
+                self._start()
+        elif self._handed or self._starting:
+            pass  # jobs gather
+        elif jobs > 1 and self.policy.max_delay_ms > 0 and self._queued_rows < rows:
             if self._wait is None:
-                self._wait = loop.call_later(self.policy.max_delay_ms / 1000, self._start)
-            return
-        self._starting = True
-        loop.call_soon(self._start)
+                self._wait = loop.call_later(self.policy.max_delay_ms / 1000, self._start_idle)
+        else:
+            self._starting = True
+            loop.call_soon(self._start_idle)
 
-    def _start(self) -> None:
+    def _start_idle(self) -> None:
+        """What was scheduled, unless a batch was started meanwhile."""
+        self._forget_wait()
+        if not self._handed:
+            self._start()
+
+    def _forget_wait(self) -> None:
         if self._wait is not None:
             self._wait.cancel()
         self._wait, self._starting = None, False
-        if self._running:
-            return
+
+    def _start(self) -> None:
+        self._forget_wait()
         batch = self._take()
-        if not batch:
+        if batch:
+            self._handed.append(batch)
+            self._thread.run(self._execute, batch, asyncio.get_running_loop(), self._finish)
+        elif not self._handed:
             self._idle.set()
-            return
-        self._running, self._batch = True, batch
-        self._thread.run(self._execute, batch, asyncio.get_running_loop(), self._finish)
 
     def _take(self) -> list[Job]:
         """The first live job in turn and its compatible mates; the others keep their order."""
@@ -268,13 +280,13 @@ class Batcher:
         return outcomes
 
     def _finish(self, batch: list[Job], outcomes: list[Outcome]) -> None:
-        self._running, self._batch = False, ()
-        for job, outcome in zip(batch, outcomes, strict=True):
-            self._settle(job, outcome)
+        self._handed.popleft()
         self._measure(batch)
         if self._interactive or self._patient:
             self._schedule(asyncio.get_running_loop())
-        else:
+        for job, outcome in zip(batch, outcomes, strict=True):
+            self._settle(job, outcome)
+        if not (self._handed or self._interactive or self._patient):
             self._idle.set()
 
     def _settle(self, job: Job, outcome: Outcome) -> None:

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import math
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from services.core.tensors import Tensors
 
@@ -84,7 +85,20 @@ def join(batch: list[Job]) -> Tensors:
     """The input of one forward pass."""
     if len(batch) == 1:
         return batch[0].tensors
-    return {name: np.concatenate([job.tensors[name] for job in batch]) for name in batch[0].tensors}
+    return {name: _stacked([job.tensors[name] for job in batch]) for name in batch[0].tensors}
+
+
+def _stacked(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """`np.concatenate`, but read-only, and in one copy: numpy lets go of the interpreter for every piece.
+
+    Each time it would have to be won back from the event loop.
+    """
+    first = arrays[0]
+    if first.dtype.kind not in "biuf" or not all(array.flags.c_contiguous for array in arrays):
+        return np.concatenate(arrays)
+    return np.frombuffer(b"".join([array.data for array in arrays]), first.dtype).reshape(
+        sum(map(len, arrays)), *first.shape[1:]
+    )
 
 
 def split(outputs: Tensors, batch: list[Job]) -> list[Outcome]:

@@ -48,7 +48,7 @@ class Settings(BaseModel):
     threads: int = Field(1, ge=1, le=256, description="threads of one forward pass")
     cuda: bool = Field(False, description="run on the first CUDA device if there is one")
     max_batch_rows: int = Field(64, ge=1, le=65536, description="rows joined into one forward pass; 1: no batching")
-    max_delay_ms: float = Field(5.0, ge=0, le=10_000, description="longest wait for company, ms; 0: never wait")
+    max_delay_ms: float = Field(2.0, ge=0, le=10_000, description="longest wait for company, ms; 0: never wait")
     max_queue_rows: int = Field(2048, ge=1, description="rows that may wait for one model; beyond: 429")
     max_in_flight: int = Field(4096, ge=1, description="requests being handled at once, all protocols; beyond: 429")
     max_request_rows: int = Field(1024, ge=1, description="rows (series) in one request; beyond: 422")

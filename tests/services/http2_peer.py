@@ -78,6 +78,7 @@ class Peer:
 
     def read(self) -> list[Frame]:
         """The frames that have come since the last look."""
+        self.connection._flush()  # what it would send at the end of this pass of the loop
         data, found = b"".join(self.wire.writes), []
         self.wire.writes.clear()
         while data:

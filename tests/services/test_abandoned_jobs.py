@@ -39,7 +39,7 @@ async def test_callers_who_leave_as_their_batch_starts_do_not_open_the_circuit()
     loop = asyncio.get_running_loop()
     batcher._thread.run(held.wait, 10, loop, lambda *_: None)  # the batch is taken, its thread has not come to it
     leaving = asyncio.ensure_future(batcher.submit([tensors(1)], Call("/", "none", "leaving")))
-    await until(lambda: batcher._running)
+    await until(lambda: batcher._handed)
     leaving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await leaving

@@ -13,6 +13,7 @@ from live_server import until
 from services.core.batcher import Batcher, BatchPolicy
 from services.core.call import Call
 from services.core.errors import ApiError
+from services.core.job import Job, join
 
 
 class Recorder:
@@ -99,7 +100,7 @@ async def test_one_failing_request_among_32_fails_alone():
     first = await hold(batcher, model)
     values = [float(i) for i in range(32)]  # 13 is the guilty one
     waiting = [asyncio.create_task(ask(batcher, rows(v))) for v in values]
-    await until(lambda: recorder.queued[-1] == 32)
+    await until(lambda: 32 in recorder.queued)
     model.gate.set()
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     await first
@@ -241,6 +242,69 @@ async def test_after_company_it_waits_for_as_many_rows_as_the_last_batch_had():
     async with asyncio.timeout(5):
         await asyncio.gather(*again)
     assert model.shapes[-1] == (4, 3)
+
+
+def blocked_until(event: threading.Event) -> None:
+    """Wait in the event loop's own thread: nothing that needs the loop can happen meanwhile."""
+    assert event.wait(10)
+
+
+async def test_half_a_batch_runs_next_without_waiting_for_the_event_loop():
+    batcher, model, recorder = make(BatchPolicy(max_rows=4))
+    first = await hold(batcher, model)
+    waiting = [asyncio.create_task(ask(batcher, rows(i))) for i in range(3)]
+    await until(lambda: recorder.queued[-1] == 1)  # two of them are half of four rows: handed over
+    model.entered.clear()
+    model.gate.set()
+    blocked_until(model.entered)
+    answers = await asyncio.gather(*waiting)
+    await first
+    assert model.shapes == [(1, 3), (2, 3), (1, 3)]
+    assert [answer[0, 0] for answer in answers] == [0, 2, 4]
+    await batcher.close()
+
+
+async def test_a_batch_handed_over_is_answered_at_its_deadline_and_waited_for_at_the_end():
+    batcher, model, recorder = make(BatchPolicy(max_rows=4))
+    first = await hold(batcher, model)
+    late = [asyncio.create_task(batcher.submit([rows(i)], call(perf_counter() + 0.01))) for i in range(2)]
+    await until(lambda: recorder.queued[-2:] == [1, 0])
+    for refusal in await asyncio.gather(*late, return_exceptions=True):
+        assert refusal.code == "deadline_exceeded"
+    closing = asyncio.create_task(batcher.close())
+    await until(lambda: batcher._closed)
+    assert not closing.done()
+    model.gate.set()
+    await asyncio.gather(first, closing)
+    assert model.shapes == [(1, 3), (2, 3)]
+
+
+async def test_nothing_is_handed_over_ahead_of_its_turn_while_batch_requests_wait():
+    batcher, model, recorder = make(BatchPolicy(max_rows=4))
+    first = await hold(batcher, model)
+    patient = [call() for _ in range(2)]
+    for one in patient:
+        one.interactive = False
+    waiting = [asyncio.create_task(batcher.submit([rows(5)], one)) for one in patient]
+    await until(lambda: recorder.queued[-1] == 2)
+    hasty = call()
+    waiting.append(asyncio.create_task(batcher.submit([rows(6, 7, 8, 9)], hasty)))
+    await until(lambda: recorder.queued[-1] == 6)
+    model.gate.set()
+    await asyncio.gather(first, *waiting)
+    assert model.shapes == [(1, 3), (4, 3), (2, 3)]
+    assert hasty.began < patient[0].began
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8", "u1", "?", "O", "U3", "M8[D]"])
+@pytest.mark.parametrize("shape", [(2,), (2, 3), (1, 0), (0, 3)])
+def test_jobs_are_joined_as_numpy_would(dtype: str, shape: tuple[int, ...]):
+    arrays = [np.arange(np.prod(shape)).reshape(shape).astype(dtype) for _ in range(3)]
+    arrays.append(np.asfortranarray(arrays[0]))
+    for some in (arrays[:3], arrays):
+        (joined,) = join([Job({"x": array}, len(array), Stumbling()) for array in some]).values()
+        assert joined.dtype == some[0].dtype
+        np.testing.assert_array_equal(joined, np.concatenate(some))
 
 
 async def test_batching_switched_off_runs_rows_one_by_one():

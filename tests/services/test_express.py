@@ -11,6 +11,7 @@ from live_server import until
 from served_model import METHOD, UNLUCKY, message, numbers, served_model
 
 from services.core.auth import hash_secret
+from services.core.http.express import Ride
 
 
 async def test_a_request_like_the_one_before_it_rides_and_is_answered_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +49,38 @@ async def test_requests_sent_ahead_are_answered_in_order(monkeypatch: pytest.Mon
         served.model.going.set()
         assert [(await connection.answer()).y for _ in range(4)] == [[4.0], [6.0], [8.0], [10.0]]
         assert (await connection.ask(6.0)).y == [12.0]
+
+
+async def test_answers_of_one_batch_are_all_made_before_the_first_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    make, write = Ride._send, Ride._write
+    monkeypatch.setattr(Ride, "_send", lambda ride, response: (told.append("made"), make(ride, response)))
+    monkeypatch.setattr(Ride, "_write", lambda ride, data: (told.append("sent"), write(ride, data)))
+    async with served_model(monkeypatch) as served:
+        first, *others = [await served.familiar() for _ in range(4)]
+        served.model.going.clear()
+        first.send(first.request(1.0))
+        await served.model.has_begun(5)
+        for caller, x in zip(others, (2.0, 3.0, 4.0), strict=True):
+            caller.send(caller.request(x))
+        await until(lambda: len(served.rides) == 4)
+        served.model.going.set()
+        assert [(await caller.answer()).y for caller in others] == [[4.0], [6.0], [8.0]]
+    assert told == ["made", "sent", *["made"] * 3, *["sent"] * 3]
+
+
+async def test_a_caller_who_leaves_between_its_answer_and_the_writing_harms_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write = Ride._write
+    async with served_model(monkeypatch) as served:
+        connection, other = await served.familiar(), await served.familiar()
+        monkeypatch.setattr(Ride, "_write", lambda ride, data: (ride._wire.transport.abort(), write(ride, data)))
+        connection.send(connection.request(2.0))
+        await until(lambda: len(served.http_connections) == 1)
+        monkeypatch.setattr(Ride, "_write", write)
+        assert (await other.ask(3.0)).y == [6.0]
+        assert served.serving.gate._in_flight == 0
 
 
 async def test_half_a_request_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,26 @@ async def test_a_call_is_answered_by_headers_message_and_status_in_one_write(pee
     ]  # fmt: skip
 
 
+async def test_calls_answered_together_share_a_write(peer: Peer, echo: Echo) -> None:
+    echo.may_answer.clear()
+    for stream in (1, 3, 5):
+        peer.call(stream, b"hello")
+    await until(lambda: echo.began == 3)
+    echo.may_answer.set()
+    await until(lambda: peer.wire.writes)
+    assert len(peer.wire.writes) == 1
+    assert [f.stream for f in peer.read() if f.kind == frames.DATA] == [1, 3, 5]
+
+
+async def test_what_is_too_much_to_hold_is_written_at_once(peer: Peer) -> None:
+    peer.connection.write(bytes(40_000))
+    assert peer.wire.writes == []
+    peer.connection.write(bytes(40_000))
+    assert [len(written) for written in peer.wire.writes] == [80_000]
+    peer.connection._flush()
+    assert len(peer.wire.writes) == 1
+
+
 async def test_a_call_that_comes_byte_by_byte_is_the_same_call(server: Http2Server) -> None:
     peer = Peer(server, opened=False)
     call = frames.frame(frames.HEADERS, frames.END_HEADERS, 1, peer.block())

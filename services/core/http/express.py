@@ -36,6 +36,7 @@ _ORDINARY = frozenset(
 class Wire(Protocol):
     """What a ride needs of its connection."""
 
+    loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     server_state: Any  # uvicorn's
 
@@ -121,19 +122,20 @@ class Express:
 class Ride(Direct):
     """One such request. Stands where uvicorn's own state of a request would (`protocol.cycle`)."""
 
-    __slots__ = ("_wire", "disconnected", "keep_alive")
+    __slots__ = ("_sent", "_wire", "disconnected", "keep_alive")
 
     message_event: ClassVar[asyncio.Event] = asyncio.Event()  # uvicorn sets it; nobody waits
 
     def __init__(self, serving: Serving, in_flight: InFlight, request: InferRequest, call: Call, wire: Wire) -> None:
         super().__init__(serving, in_flight, request, call)
         self._wire = wire
+        self._sent = False
         self.disconnected = False
         self.keep_alive = True
 
     @property
     def response_complete(self) -> bool:
-        return self._over
+        return self._sent
 
     def _answer(self, outputs: Tensors, parameters: Parameters) -> None:
         model, request = self._model, self._request
@@ -147,10 +149,15 @@ class Ride(Direct):
         extra: Headers = [(name.encode(), value.encode()) for name, value in self._admission.headers.items()]
         if not self.keep_alive:
             extra.append(CLOSE)
-        before = written_start(response.status, wire.server_state.default_headers)
-        wire.transport.write(
-            before + written_headers(headers_of(response, self.call.request_id, extra)) + response.body
-        )
+        head = written_start(response.status, wire.server_state.default_headers)
+        head += written_headers(headers_of(response, self.call.request_id, extra))
+        # When all answers of the batch are made: sent one right after another they wake who waits for them only once.
+        wire.loop.call_soon(self._write, head + response.body)
+
+    def _write(self, data: bytes) -> None:
+        wire, self._sent = self._wire, True
+        if not wire.transport.is_closing():
+            wire.transport.write(data)
         if not self.keep_alive:
             wire.transport.close()
         wire.on_response_complete()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from services.core.http2.rpc import Rpc
 
 _CLOSING_SECONDS = 1.0
+_MOST_UNSENT = 64 * 1024
 
 
 class Sender(asyncio.Protocol):
@@ -26,6 +27,8 @@ class Sender(asyncio.Protocol):
         self.window = frames.INITIAL_WINDOW
         self._transport: asyncio.Transport | None = None
         self._writable = True
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
         self._changed: asyncio.Future[None] | None = None  # somebody waits for room to send
 
     def pause_writing(self) -> None:
@@ -36,8 +39,20 @@ class Sender(asyncio.Protocol):
         self._wake()
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        """Send frames, with all others of this pass of the event loop: calls answered by one batch share a write."""
+        if self._transport is None:
+            return
+        if not self._unsent:
+            self.loop.call_soon(self._flush)
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._unsent_bytes > _MOST_UNSENT:  # or a caller who does not read would be noticed too late
+            self._flush()
+
+    def _flush(self) -> None:
+        unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        if unsent and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(unsent))
 
     def may_send(self, call: Rpc, size: int) -> bool:
         """Take room for `size` bytes in one frame, if there is all of it right now."""
@@ -66,6 +81,7 @@ class Sender(asyncio.Protocol):
 
     def _close(self) -> None:
         if self._transport is not None:
+            self._flush()
             transport = self._transport
             transport.close()
             self.loop.call_later(_CLOSING_SECONDS, transport.abort)  # a peer that does not read keeps nothing open
