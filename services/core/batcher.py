@@ -82,6 +82,7 @@ class Batcher:
         self._patient: deque[Job] = deque()  # priority `batch`
         self.circuit = Circuit(policy.max_failures, policy.cooldown_s)
         self._queued_rows = 0
+        self._ahead_rows = 0  # of what the thread has and has not come to
         self._handed: deque[list[Job]] = deque()  # to the thread: the batch that runs, perhaps the one after it
         self._deadlines = Deadlines(self._unanswered)
         self._closed = False
@@ -147,7 +148,7 @@ class Batcher:
     def _enqueue(self, jobs: Sequence[Job], rows: int, call: Call) -> None:
         if self._closed:
             raise ApiError("shutting_down", "the server is draining", hint="retry; another replica will answer")
-        if self._queued_rows + rows > self.policy.max_queue_rows:
+        if self._waiting_rows + rows > self.policy.max_queue_rows:
             raise self._full()
         self.circuit.check()
         loop = asyncio.get_running_loop()
@@ -161,10 +162,10 @@ class Batcher:
         self._schedule(loop)
 
     def _full(self) -> ApiError:
-        wait_ms = math.ceil(min(30.0, max(0.05, self._queued_rows / self._rows_per_second)) * 1000)
+        wait_ms = math.ceil(min(30.0, max(0.05, self._waiting_rows / self._rows_per_second)) * 1000)
         return ApiError(
             "queue_full",
-            f"{self._queued_rows} rows are waiting, the limit is {self.policy.max_queue_rows}",
+            f"{self._waiting_rows} rows are waiting, the limit is {self.policy.max_queue_rows}",
             hint=f"retry after {wait_ms} ms",
             retry_after_ms=wait_ms,
         )
@@ -184,9 +185,17 @@ class Batcher:
             job.queued = False
             self._count(-job.rows)
 
+    @property
+    def _waiting_rows(self) -> int:
+        return self._queued_rows + self._ahead_rows
+
     def _count(self, rows: int) -> None:
         self._queued_rows += rows
-        self._observer.queue(self._queued_rows)
+        self._observer.queue(self._waiting_rows)
+
+    def _count_ahead(self) -> None:
+        self._ahead_rows = sum(job.rows for batch in list(self._handed)[1:] for job in batch)
+        self._observer.queue(self._waiting_rows)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start a batch: now if it is large, in this pass of the loop, or after a wait if the last one had company."""
@@ -219,6 +228,7 @@ class Batcher:
         batch = self._take()
         if batch:
             self._handed.append(batch)
+            self._count_ahead()
             self._thread.run(self._execute, batch, asyncio.get_running_loop(), self._finish)
         elif not self._handed:
             self._idle.set()
@@ -281,6 +291,7 @@ class Batcher:
 
     def _finish(self, batch: list[Job], outcomes: list[Outcome]) -> None:
         self._handed.popleft()
+        self._count_ahead()
         self._measure(batch)
         if self._interactive or self._patient:
             self._schedule(asyncio.get_running_loop())
