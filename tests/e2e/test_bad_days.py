@@ -191,10 +191,7 @@ def test_a_full_queue_of_one_model_does_not_touch_the_other(busy: LiveServer, tr
 
 @pytest.mark.parametrize("milliseconds", ["1", "50"])
 def test_a_request_that_waits_past_its_deadline_gets_504_and_is_dropped(busy: LiveServer, milliseconds: str) -> None:
-    asked = {
-        "protocol": "http",
-        "code": "deadline_exceeded",
-    }  # of whichever model: a millisecond may pass before it is read
+    asked = {"protocol": "http", "code": "deadline_exceeded"}  # of any model: a millisecond may pass before it is read
     late = counted(busy, **asked)
     with occupied(busy, 2000):
         response = busy.post(
