@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from statistics import median
 
@@ -10,6 +9,7 @@ import numpy as np
 from pressroom_client import Client
 
 from benchmarks.detection_accuracy import measure as box_accuracy
+from benchmarks.local import cpu_ms_per_row
 from benchmarks.report import table
 from benchmarks.server import gateway
 from export.artifact import Artifact, open_artifact
@@ -72,18 +72,9 @@ def _speed(name: str, file: str, rows: int, tensors: Tensors) -> Speed:
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
         for runtime, feed, times in zip(runtimes, feeds, taken, strict=True):
-            times.append(_cpu_ms(runtime, feed) / rows)
+            times.append(cpu_ms_per_row(runtime.run, feed, rows, CPU_SECONDS))
     sizes = [graph.stat().st_size for graph in graphs]
     return Speed(f"{name}, {file}", *sizes, rows, median(taken[0]), median(taken[1]))
-
-
-def _cpu_ms(runtime: OnnxRuntime, feed: Tensors) -> float:
-    """CPU ms of one pass, over CPU_SECONDS of passes."""
-    passes, began = 0, time.process_time()
-    while (used := time.process_time() - began) < CPU_SECONDS:
-        runtime.run(feed)
-        passes += 1
-    return 1e3 * used / passes
 
 
 def _windows(rows: int) -> Tensors:

@@ -244,11 +244,6 @@ async def test_after_company_it_waits_for_as_many_rows_as_the_last_batch_had():
     assert model.shapes[-1] == (4, 3)
 
 
-def blocked_until(event: threading.Event) -> None:
-    """Wait in the event loop's own thread: nothing that needs the loop can happen meanwhile."""
-    assert event.wait(10)
-
-
 async def test_half_a_batch_runs_next_without_waiting_for_the_event_loop():
     batcher, model, recorder = make(BatchPolicy(max_rows=4))
     first = await hold(batcher, model)
@@ -256,7 +251,7 @@ async def test_half_a_batch_runs_next_without_waiting_for_the_event_loop():
     await until(lambda: recorder.queued[-1] == 3)  # two of them, half of four rows, are handed over; all wait
     model.entered.clear()
     model.gate.set()
-    blocked_until(model.entered)
+    assert model.entered.wait(10)  # in the event loop's own thread: nothing that needs the loop happens meanwhile
     answers = await asyncio.gather(*waiting)
     await first
     assert model.shapes == [(1, 3), (2, 3), (1, 3)]
