@@ -1,8 +1,8 @@
 """How well the bundled MOTOR checkpoint and its ten adapters rank held-out patients, beside Cox regression and age.
 
-    python -m benchmarks.ehr            prints the table
-    python -m benchmarks.ehr --write    also writes docs/ehr-benchmarks.md, its calibration plot, and what was found
-                                        into the adapters' files
+    python -m benchmarks.ehr                 prints the table
+    python -m benchmarks.ehr --write-docs    also writes docs/ehr-benchmarks.md, its calibration plot, and what was
+                                             found into the adapters' files
 
 Nothing is fitted on the held-out split: the network and dictionary are the checkpoint's, adapters and Cox models come
 from the training split, their penalties from the tuning split.
@@ -10,15 +10,17 @@ from the training split, their penalties from the tuning split.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
+import typer
 
+from benchmarks.command import run
 from benchmarks.ehr_baselines import columns, counts, fit_cox
 from benchmarks.ehr_pages import write_page
 from benchmarks.ehr_scores import Calibration, Predictor, Score, TaskScores, calibration, capped, interval, task_scores
@@ -65,22 +67,22 @@ class Cohort:
         return labels(self.records[split], self.asked[split], code, self.ontology)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
-    parser.add_argument("--resamples", type=int, default=RESAMPLES)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
+def main(
+    checkpoint: Annotated[Path, typer.Option(help="Folder of the network and its adapters.")] = CHECKPOINT,
+    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap samples of an interval.")] = RESAMPLES,
+    write_docs: Annotated[bool, typer.Option(help="Write the page, its plot and the adapters' figures.")] = False,
+) -> None:
+    """Score the checkpoint, Cox regression and age on the held-out split."""
     torch.set_num_threads(1)
-    settings, source = read_settings(RECIPE), read_source(given.checkpoint)
-    files = read_adapters(given.checkpoint)
-    found = evaluate(settings, source, files, given.resamples)
+    settings, source = read_settings(RECIPE), read_source(checkpoint)
+    files = read_adapters(checkpoint)
+    found = evaluate(settings, source, files, resamples)
     print_table(found)
-    if given.write:
+    if write_docs:
         for name, file in files.items():
-            path = given.checkpoint / f"{name}.adapter.json"
+            path = checkpoint / f"{name}.adapter.json"
             path.write_bytes(described(file, found.tasks[name], found.calibrations[name]).dump())
-        write_page(found.tasks, found.calibrations, found.means, found.gain, given.resamples)
+        write_page(found.tasks, found.calibrations, found.means, found.gain, resamples)
 
 
 def read_adapters(folder: Path) -> dict[str, TaskFile]:
@@ -189,4 +191,4 @@ def print_table(found: Evaluation) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main, "python -m benchmarks.ehr --write-docs")

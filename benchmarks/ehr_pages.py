@@ -17,7 +17,7 @@ THROUGHPUT = DOCS / "ehr-throughput.md"
 
 _HEAD = """# Health records: benchmarks
 
-Written by `python -m benchmarks.ehr --write`.
+Written by `python -m benchmarks.ehr --write-docs`.
 
 ## Held-out ranking
 
@@ -105,7 +105,7 @@ def plot(calibrations: Mapping[str, Calibration], path: Path) -> None:
 
 _THROUGHPUT = """# Health records: throughput
 
-Written by `python -m benchmarks.ehr_throughput --write`.
+Written by `python -m benchmarks.ehr_throughput --write-docs`.
 
 {machine}
 

@@ -1,6 +1,6 @@
 """Patients a second through the served route, over the real lengths of data/ehr, batched against one by one.
 
-    python -m benchmarks.ehr_throughput [--seconds 4] [--rounds 2] [--write]
+    python -m benchmarks.ehr_throughput [--seconds 4] [--rounds 2] [--write-docs]
 
 Two gateways serve the same artifact, one joins patients, one does not; they take turns under load. CPU time is the
 server's own. The last part measures what a patient of 16,221 events does to the small ones beside it.
@@ -8,7 +8,6 @@ server's own. The last part measures what a patient of 16,221 events does to the
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,13 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Annotated
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import typer
 
+from benchmarks.command import run
 from benchmarks.cpu import ServerCpu
 from benchmarks.ehr_pages import write_throughput
 from benchmarks.machine import describe
@@ -75,12 +77,12 @@ class Bodies:
     lengths: list[int]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
+def main(
+    seconds: Annotated[float, typer.Option(min=0.1, help="Length of a measured window.")] = 4.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Everything this many times; medians are reported.")] = 2,
+    write_docs: Annotated[bool, typer.Option(help="Write docs/ehr-throughput.md.")] = False,
+) -> None:
+    """Measure patients a second, and what the largest patient costs the small ones."""
     machine = {**describe(), "load": f"{os.getloadavg()[0]:.1f} before it began; above 0, other work shares the cores"}
     use_own_store()
     press()
@@ -88,12 +90,12 @@ def main() -> None:
     only = {"PRESSROOM_MODELS": MODEL}
     with gateway(only) as joined, gateway({**only, "PRESSROOM_MAX_BATCH_ROWS": "1"}) as single:
         servers = {"batched": joined, "one by one": single}
-        loads = asyncio.run(measure(servers, bodies, given.seconds, given.rounds))
-        neighbour = asyncio.run(beside_the_largest(joined, bodies, given.seconds))
+        loads = asyncio.run(measure(servers, bodies, seconds, rounds))
+        neighbour = asyncio.run(beside_the_largest(joined, bodies, seconds))
     for (name, clients), load in loads.items():
         print(f"{name:12}{clients:4} clients  {load}")
     print(neighbour)
-    if given.write:
+    if write_docs:
         write_throughput(loads, neighbour, bodies.lengths, machine)
 
 
@@ -250,4 +252,4 @@ def _positions(server: Gateway) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main, "python -m benchmarks.ehr_throughput --write-docs")

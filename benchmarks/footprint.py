@@ -9,17 +9,18 @@ the benchmarks' store where they are missing; of the other families what the sto
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
+import typer
 
+from benchmarks.command import ALL, chosen, run
 from benchmarks.cpu import ServerCpu, descendants
 from benchmarks.report import DOCS, machine_lines, replace_measured, table
 from benchmarks.server import HOME, Gateway, gateway, use_own_store
@@ -156,17 +157,18 @@ def _field(pid: int, name: str) -> int:
     return int(line.split()[1]) * 1024
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Memory and CPU of a pod of each family.")
-    parser.add_argument("--families", default=",".join(FAMILIES), help="comma separated")
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of the load on each")
-    parser.add_argument("--write-docs", action="store_true", help="rewrite the table in docs/kubernetes.md")
-    options = parser.parse_args()
+def main(
+    families: Annotated[str, typer.Option(help=f"Of {', '.join(FAMILIES)}.")] = ALL,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Length of the load on each.")] = 20.0,
+    write_docs: Annotated[bool, typer.Option(help="Write the table in docs/kubernetes.md.")] = False,
+) -> None:
+    """Measure memory and CPU of a pod of each family. Exit status 1 if one has no artifact."""
+    wanted = chosen(families, FAMILIES, "--families")
     use_own_store()
     found, missing = [], []
-    for family in options.families.split(","):
+    for family in wanted:
         if names := FAMILIES[family]():
-            found.append(measure(family, names, options.seconds))
+            found.append(measure(family, names, seconds))
             print(*found[-1].cells(), sep="\t", flush=True)
         else:
             missing.append(family)
@@ -174,10 +176,11 @@ def main() -> int:
     print(f"\n{text}")
     for family in missing:
         print(f"not measured: {family}: no artifact of it in the benchmarks' store")
-    if options.write_docs and not missing:
+    if write_docs and not missing:
         replace_measured(DOCS / "kubernetes.md", "footprint", text)
-    return int(bool(missing))
+    if missing:
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main, "python -m benchmarks.footprint --families forecast,ehr")

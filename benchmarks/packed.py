@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.command import run
 from benchmarks.machine import describe
 from benchmarks.packed_layers import LAYER_HEADINGS, layer_rows
 from benchmarks.packed_model import MODEL_HEADINGS, FormFigures, measure_model, model_rows
@@ -70,4 +71,4 @@ def judged(figures: dict[str, FormFigures]) -> tuple[list[list[str]], bool]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main, "python -m benchmarks.packed --only layers")

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.command import run
 from benchmarks.server import Gateway, gateway, use_own_store
 from benchmarks.soak import workers_mib
 
@@ -108,4 +109,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main, "python -m benchmarks.reload_memory --cycles 50")

@@ -18,6 +18,7 @@ from typing import Annotated
 import psutil
 import typer
 
+from benchmarks.command import run
 from benchmarks.load import LoadGenerator, Shot
 from benchmarks.server import HOST, Gateway, gateway, use_own_store
 
@@ -109,4 +110,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main, "python -m benchmarks.soak --requests 200000")

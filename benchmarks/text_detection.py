@@ -9,11 +9,14 @@ SmolLM2's texts and all scores are kept in out/text-detection: without them the 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from benchmarks.command import ALL, chosen, run
 from benchmarks.report import DOCS, machine_lines, replace_measured
 from benchmarks.server import ROOT
 from benchmarks.text_detection_scores import Row, Task, score
@@ -27,6 +30,7 @@ PAGE = DOCS / "text-detection.md"
 WHOLE = 400  # words of a text that one pass reads
 ASKED_WORDS, REGENERATIONS = 100, 5  # of the texts that are regenerated, which costs most
 ASKED_ABOUT = ("human", "smollm2")
+PARTS = ("people", "smollm2", "others")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Measured:
 
 
 def measure(detector: str, parts: Sequence[str]) -> Measured:
-    """Score everything. parts: of "people", "smollm2", "others", which texts."""
+    """Score everything. parts: of PARTS, which texts."""
     artifact = open_artifact(detector)
     spec = DetectorSpec.from_settings(artifact.manifest.settings)
     texts = _texts(spec, parts)
@@ -62,22 +66,21 @@ def _texts(spec: DetectorSpec, parts: Sequence[str]) -> list[Text]:
     return found
 
 
-def main() -> None:
+def main(
+    detector: Annotated[str, typer.Option(help="NAME or NAME:VERSION.")] = "smollm2-text",
+    parts: Annotated[str, typer.Option(help=f"Texts to score, of {', '.join(PARTS)}; some: no tables.")] = ALL,
+    write_docs: Annotated[bool, typer.Option(help=f"Write the measured part of docs/{PAGE.name}.")] = False,
+) -> None:
     """Measure, print, and write the page's measured part if asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--detector", default="smollm2-text", help="name or name:version")
-    parser.add_argument("--parts", default="people,smollm2,others", help="texts to score")
-    parser.add_argument("--write-docs", action="store_true", help=f"write {PAGE.name}")
-    options = parser.parse_args()
-    parts = options.parts.split(",")
-    found = measure(options.detector, parts)
-    if set(parts) != {"people", "smollm2", "others"}:
+    wanted = chosen(parts, PARTS, "--parts")
+    found = measure(detector, wanted)
+    if len(wanted) < len(PARTS):
         return
     tables = Tables(found.once, found.asked).everything()
     print(tables)
-    if options.write_docs:
+    if write_docs:
         replace_measured(Path(PAGE), "detection", f"\n{tables}\n\n### Machine\n\n{machine_lines()}\n")
 
 
 if __name__ == "__main__":
-    main()
+    run(main, "python -m benchmarks.text_detection --write-docs")

@@ -18,6 +18,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.console import Console
 
+from benchmarks.command import run
 from benchmarks.report import DOCS, replace_measured
 from benchmarks.server import HOME, use_own_store
 from benchmarks.watermark_cost import Cost, measure
@@ -123,4 +124,4 @@ def _strength() -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main, "python -m benchmarks.watermark --quick")
